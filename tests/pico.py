@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from transformers import (
     T5Config,
     T5ForConditionalGeneration,
 )
+
+from relexify.tokens.wordpiece import train_wordpiece_vocabulary
 
 WIDTH = 32
 SMALL = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -88,18 +90,24 @@ def roberta_tokenizer(lines: list[str] | None = None, size: int = 400) -> PreTra
 
 
 def wordpiece(lines: list[str] | None = None, size: int = 200) -> PreTrainedTokenizerFast:
-    """WordPiece, as uncased BERT has it."""
+    """WordPiece, as uncased BERT has it; the trainer of `tokenizers` would find other pieces in every process."""
     names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
     backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=list(names.values()), show_progress=False)
-    backend.train_from_iterator(lines or sentences(), trainer)
+    text, special = lines or sentences(), list(names.values())
+    vocabulary = train_wordpiece_vocabulary(backend, lambda: text, _at_once, size, special=special, alphabet=size)
+    backend.model = models.WordPiece(vocabulary, unk_token="[UNK]")
+    backend.add_special_tokens(special)
     backend.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     return PreTrainedTokenizerFast(tokenizer_object=backend, **{f"{role}_token": name for role, name in names.items()})
+
+
+def _at_once(lines: Iterable[str]) -> Iterator[list[str]]:
+    yield list(lines)
 
 
 def unigram(lines: list[str] | None = None, size: int = 200) -> PreTrainedTokenizerFast:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
@@ -75,7 +75,7 @@ class Confusion:
     counts: tuple[tuple[int, ...], ...]
 
 
-def accuracy(gold: Labels, predicted: Labels, *, task: str, unit: str = "examples") -> Score:
+def accuracy(gold: Sequence[object], predicted: Sequence[object], *, task: str, unit: str = "examples") -> Score:
     """Return the share of labels that are right; `unit` is what has a label."""
     _check(gold, predicted)
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
@@ -92,13 +92,11 @@ def word_accuracy(gold: Sequence[Labels], predicted: Sequence[Labels], /, *, tas
     return (accuracy(list(chain(*gold)), list(chain(*predicted)), task=task, unit="words"),)
 
 
-def f1(gold: Labels, predicted: Labels, *, task: str, positive: str = "1") -> Score:
-    """Return the harmonic mean of precision and recall of one label."""
+def f1(gold: Labels, predicted: Labels, *, task: str) -> Score:
+    """Return the harmonic mean of precision and recall of the label 1."""
     _check(gold, predicted)
-    pairs = Counter(zip(gold, predicted, strict=True))
-    found = pairs[positive, positive]
-    called, real = predicted.count(positive), gold.count(positive)
-    return _score(task, "F1", _share(2 * found, called + real), len(gold))
+    found = list(zip(gold, predicted, strict=True)).count(("1", "1"))
+    return _score(task, "F1", _share(2 * found, predicted.count("1") + gold.count("1")), len(gold))
 
 
 def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str) -> tuple[Score, Score, Score]:
@@ -168,26 +166,23 @@ def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str
     )
 
 
-def entity_scores(
-    gold: Sequence[Labels], predicted: Sequence[Labels], *, task: str, strict: bool = False
-) -> tuple[Score, Score, Score]:
+def entity_scores(gold: Sequence[Labels], predicted: Sequence[Labels], *, task: str) -> tuple[Score, Score, Score]:
     """Return micro-averaged F1, precision and recall of entities, by seqeval.
 
-    An entity is right if its first word, its last word and its type are. Tags are IOB2 (`B-PER`, `I-PER`, `O`).
+    An entity is right if its first word, its last word and its type are. Tags are IOB2 (`B-PER`, `I-PER`, `O`). An `I-`
+    without a `B-` before it begins an entity, as in conlleval and published scores.
 
     Args:
         gold: Tags of each sentence.
         predicted: Tags of the same sentences.
         task: The name of the task.
-        strict: Whether to ignore an `I-` without a `B-` before it. By default it begins an entity, as in conlleval and
-            published scores.
 
     Raises:
         InputError: Sentences or predictions differ in number.
         MissingExtra: The package seqeval is not installed.
     """
     _check_sentences(gold, predicted)
-    _, found, called, real = _entity_counts(gold, predicted, strict=strict)
+    _, found, called, real = _entity_counts(gold, predicted)
     right, predictions, golds = found.total(), called.total(), real.total()
     return (
         _score(task, "entity F1", _share(2 * right, predictions + golds), golds, "entities"),
@@ -196,10 +191,10 @@ def entity_scores(
     )
 
 
-def entity_table(gold: Sequence[Labels], predicted: Sequence[Labels], *, strict: bool = False) -> tuple[LabelRow, ...]:
+def entity_table(gold: Sequence[Labels], predicted: Sequence[Labels]) -> tuple[LabelRow, ...]:
     """Return the scores of each type of entity; arguments as for `entity_scores`."""
     _check_sentences(gold, predicted)
-    types, right, called, real = _entity_counts(gold, predicted, strict=strict)
+    types, right, called, real = _entity_counts(gold, predicted)
     return tuple(_row(type, right[type], called[type], real[type]) for type in types)
 
 
@@ -225,36 +220,26 @@ def confusion(gold: Labels, predicted: Labels) -> Confusion:
 
 
 def _entity_counts(
-    gold: Sequence[Labels], predicted: Sequence[Labels], *, strict: bool
+    gold: Sequence[Labels], predicted: Sequence[Labels]
 ) -> tuple[list[str], Counter[str], Counter[str], Counter[str]]:
     """Return the types of entities and, by type, how many are right, predicted, and gold."""
-    real, called = _entities(gold, strict=strict), _entities(predicted, strict=strict)
+    real, called = _entities(gold), _entities(predicted)
     types = sorted({type for type, *_ in real | called})
     right, predictions, golds = (Counter(type for type, *_ in found) for found in (real & called, called, real))
     return types, right, predictions, golds
 
 
-def _entities(sentences: Sequence[Labels], *, strict: bool) -> set[tuple[str, int, int, int]]:
+def _entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
     """Return type, sentence, first and last word of each entity, as seqeval finds them."""
-    try:
+    with importing("seqeval", "scoring names", "evaluation"):
         from seqeval.metrics.sequence_labeling import get_entities
-        from seqeval.scheme import IOB2, Entities
-    except ImportError as error:
-        raise MissingExtra("seqeval", "scoring names", "evaluation") from error
     for tag in {tag for sentence in sentences for tag in sentence}:
         if not (tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)):
             raise InputError(f"the tag {tag!r} is not IOB2: give tags such as B-PER, I-PER and O, or score accuracy")
-    if not strict:
-        return {
-            (str(type), number, int(first), int(last))
-            for number, sentence in enumerate(sentences)
-            for type, first, last in (get_entities(list(sentence)) if sentence else ())
-        }
-    found = Entities([list(sentence) for sentence in sentences], IOB2)
     return {
-        (str(entity.tag), number, int(entity.start), int(entity.end) - 1)
-        for number, entities in enumerate(found.entities)
-        for entity in entities
+        (str(type), number, int(first), int(last))
+        for number, sentence in enumerate(sentences)
+        for type, first, last in (get_entities(list(sentence)) if sentence else ())
     }
 
 

@@ -10,7 +10,7 @@ import itertools
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal, TypeVar
 
-from relexify.errors import LARGEST_SEED, InputError, check_number, check_positive
+from relexify.errors import LARGEST_SEED, InputError, check_choice, check_number, check_positive
 from relexify.evaluation.registry import TASKS
 from relexify.pretrained.precision import PRECISIONS
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
@@ -60,8 +60,7 @@ class EpochTraining:
         check_positive("clip", self.clip)
         if not 0 <= self.warmup <= 1:
             raise InputError(f"warmup = {self.warmup} is not a share: give a number from 0 to 1")
-        if self.precision not in PRECISIONS:
-            raise InputError(f"there is no precision {self.precision!r}: choose one of {', '.join(PRECISIONS)}")
+        check_choice("precision", self.precision, PRECISIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from relexify.errors import InputError, check_number
 from relexify.storage.fingerprint import NO_EFFECT
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
+    from relexify.text import TextSource
 
 __all__ = ["TextScoring", "score_text"]
 
@@ -45,7 +46,7 @@ class TextScoring:
             raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
 
 
-def score_text(model: str | Path, held_out: Any, options: TextScoring | None = None) -> tuple[Score, ...]:
+def score_text(model: str | Path, held_out: TextSource, options: TextScoring | None = None) -> tuple[Score, ...]:
     """Score a model on held-out text.
 
     Args:

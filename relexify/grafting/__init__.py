@@ -9,13 +9,12 @@ swap.py          read another language with a model that was fine-tuned in one
 """
 
 from relexify.grafting.check import CheckResult, check
-from relexify.grafting.graft import REPORT_FILE, Graft, GraftReport, graft, is_tied, row_origins
+from relexify.grafting.graft import Graft, GraftReport, graft, is_tied, row_origins
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.pruning import PruneResult, prune
 from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_paragraphs
 
 __all__ = [
-    "REPORT_FILE",
     "CheckResult",
     "Graft",
     "GraftReport",

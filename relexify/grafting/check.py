@@ -146,9 +146,7 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
     origins = {mixture.origin[first], mixture.origin[second]}
     if Origin.SPECIAL in origins and origins <= {Origin.SPECIAL, Origin.COPIED}:
-        return (
-            True  # copies of one row, or of rows that the source model never trained, so that they are the same in it
-        )
+        return True  # copies of one row, or of rows that the source model never trained, so that they are the same
     if mixture.known[first] != mixture.known[second]:
         return False
     if not mixture.known[first]:
@@ -239,8 +237,8 @@ def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary:
 
 
 def _sample_words(vocabulary: Vocabulary) -> list[str]:
-    """Return the texts of tokens that start a word and consist of letters, spread over the vocabulary."""
-    words = [form.text for form in vocabulary.forms if form.text.isalpha() and form.starts_word and not form.is_special]
+    """Return the texts of tokens that are words, spread over the vocabulary."""
+    words = [form.text for form in vocabulary.forms if form.is_word]
     return words[:: -(-len(words) // _SAMPLE)] if words else ["a"]
 
 

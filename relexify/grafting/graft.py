@@ -32,7 +32,6 @@ from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origins"]
 
-REPORT_FILE = MARKER
 PRECOMPUTED = "precomputed"
 """The origin of rows that are not mixtures."""
 _BLOCK_ROWS, _BLOCK_COLUMNS = 1024, 128
@@ -123,7 +122,7 @@ class Graft:
         self.mixture.save(folder / MIXTURE_FILE, provenance)
         notes = {"graft": asdict(self.report), "method": self.mixture.method, **(summary or {})}
         notes["provenance"] = provenance.as_dict() if provenance else None
-        write_file(folder / REPORT_FILE, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
+        write_file(folder / MARKER, json.dumps(notes, ensure_ascii=False, indent=2, sort_keys=True) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Graft:

@@ -34,7 +34,13 @@ def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
     """
     vocabulary = vocabulary_of(tokenizer)
     roles = vocabulary.special
-    _check_positions(model, roles)
+    counted_from = getattr(model.config, "pad_token_id", None)
+    if position_padding(model) is not None and roles.get("pad") != counted_from:
+        raise GraftError(
+            f"{type(model).__name__} counts positions from its padding id {counted_from}, and that of the target "
+            f"tokenizer is {roles.get('pad')}: give the padding token the id {counted_from}, or let relexify train the "
+            "tokenizer"
+        )
     target_ids = {**_same_spelling(mixture, vocabulary), **_copied(mixture)}
     changed: dict[str, Any] = {}
     generation = getattr(model, "generation_config", None)
@@ -125,12 +131,3 @@ def _same_spelling(mixture: Mixture, vocabulary: Vocabulary) -> dict[int, int]:
     """Return the target id of every source token that is spelled like a special one, for mixtures that copy none."""
     special = {token: id for id, token in enumerate(vocabulary.tokens) if token and vocabulary.forms[id].is_special}
     return {source: special[token] for source, token in enumerate(mixture.source_tokens) if token in special}
-
-
-def _check_positions(model: PreTrainedModel, roles: Mapping[str, int]) -> None:
-    source = getattr(model.config, "pad_token_id", None)
-    if position_padding(model) is not None and roles.get("pad") != source:
-        raise GraftError(
-            f"{type(model).__name__} counts positions from its padding id {source}, and that of the target tokenizer "
-            f"is {roles.get('pad')}: give the padding token the id {source}, or let relexify train the tokenizer"
-        )

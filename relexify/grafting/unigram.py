@@ -45,6 +45,7 @@ from relexify.pretrained.architecture import (
     usable_length,
 )
 from relexify.pretrained.lexical import count_rows, lexical_axes
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import Advance, track
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
@@ -143,19 +144,14 @@ def add_unigram_prior(
     changed = embedding if bias is None else bias
     original = changed.detach().clone()
 
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            found, in_source = _adjust(model, bias, batches, source_batches, goal, kept)
-            before, after = found[0], found[-1]
-            # Hidden states of an untrained model have no common direction, and do not tell languages apart.
-            harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
-            helps = after.nats < before.nats and not harms
-            if not helps:
-                changed.copy_(original)
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.no_grad():
+        found, in_source = _adjust(model, bias, batches, source_batches, goal, kept)
+        before, after = found[0], found[-1]
+        # Hidden states of an untrained model have no common direction, and do not tell languages apart.
+        harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
+        helps = after.nats < before.nats and not harms
+        if not helps:
+            changed.copy_(original)
     name: Literal["output bias", "output embedding", "tied embedding", "nothing"]
     if not helps:
         after, in_source, name = before, in_source[:1], "nothing"

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture, first_of, mixture_of_rows
-from relexify.tokens import Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["mean_resizing", "random", "shuffle"]
 
 
-def random(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary, target_tokenizer: PreTrainedTokenizerFast | Vocabulary
-) -> Mixture:
+def random(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
     """Leave every row empty, so that it is drawn at random when it is grafted (TransInner: de Vries and Nissim, 2021).
 
     Rows are drawn like those of an untrained model. If they were drawn with the variance of trained rows, a tied head
@@ -32,8 +26,8 @@ def random(
 
 
 def shuffle(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
+    target_tokenizer: AnyVocabulary,
     *,
     seed: int,
 ) -> Mixture:
@@ -45,9 +39,7 @@ def shuffle(
     return first_of(special(source, target), rows, method="shuffle")
 
 
-def mean_resizing(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary, target_tokenizer: PreTrainedTokenizerFast | Vocabulary
-) -> Mixture:
+def mean_resizing(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
     """Copy shared tokens, and draw all others from N(μ, 1e-9 Σ) when they are grafted (Hewitt, 2021).
 
     μ and Σ are the mean and the covariance of the source rows. This is what `resize_token_embeddings` of transformers

@@ -29,11 +29,9 @@ from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
-from relexify.tokens import vocabulary_of
+from relexify.tokens import AnyTokenizer, vocabulary_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
     from relexify.methods.inputs import AlignedBy, Inputs
     from relexify.methods.parts.token_space import TokenSpace
 
@@ -54,8 +52,8 @@ logger = logging.getLogger(__name__)
 
 
 def blended(
-    source_tokenizer: PreTrainedTokenizerFast,
-    target_tokenizer: PreTrainedTokenizerFast,
+    source_tokenizer: AnyTokenizer,
+    target_tokenizer: AnyTokenizer,
     *,
     known: Mixture | None = None,
     guessed: Mixture | None = None,

@@ -10,7 +10,6 @@ is a product of unit rows û, so the sum is û_x (Σ_y û_y e_yᵀ), with one ma
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +19,7 @@ from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
-from relexify.tokens import Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["clp"]
 
@@ -32,7 +28,7 @@ LEAST_SIMILARITY = 0.01
 
 
 def clp(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
     target: SubwordVectors,
     embedding: np.ndarray,
     *,

@@ -7,7 +7,6 @@ in the target language cut into them. Shared tokens are copied.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -18,16 +17,13 @@ from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
 from relexify.neighbours import normalise_rows
-from relexify.tokens import Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["focus"]
 
 
 def focus(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
     target: SubwordVectors,
     *,
     overrides: Mapping[str, str] | None = None,

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from relexify.methods.parts.copying import special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_rows
-from relexify.tokens import source_pieces, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyTokenizer, source_pieces, vocabulary_of
 
 __all__ = ["fvt", "pieces"]
 
 
-def pieces(source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrainedTokenizerFast) -> Mixture:
+def pieces(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer) -> Mixture:
     """Mix every token from its source pieces in equal parts; special tokens stay empty."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     rows = source_pieces(source_tokenizer, target)
@@ -24,8 +20,8 @@ def pieces(source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrain
 
 
 def fvt(
-    source_tokenizer: PreTrainedTokenizerFast,
-    target_tokenizer: PreTrainedTokenizerFast,
+    source_tokenizer: AnyTokenizer,
+    target_tokenizer: AnyTokenizer,
     *,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:

@@ -20,11 +20,9 @@ from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import PrecomputedRows, first_of
 from relexify.storage.fingerprint import BY_CONTENT
-from relexify.tokens import Vocabulary, vocabulary_of
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
     from relexify.methods.inputs import Inputs
 
 __all__ = ["GivenRowsOptions", "given_rows"]
@@ -43,8 +41,8 @@ class GivenRowsOptions:
 
 
 def given_rows(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
+    target_tokenizer: AnyVocabulary,
     rows: WordVectors,
     *,
     output: WordVectors | None = None,

@@ -224,24 +224,20 @@ class Inputs:
         Raises:
             EvidenceError: There is nothing to align the vectors by.
         """
-        words = words or WordComposition()
-        key = (subwords, with_dictionary, words, weighted, unit_length)
-        if key not in self._spaces:
-            self._spaces[key] = self._token_space(subwords, with_dictionary, words, weighted, unit_length)
-        return self._spaces[key]
+        used = words or WordComposition()
+        key = (subwords, with_dictionary, used, weighted, unit_length)
+        if key in self._spaces:
+            return self._spaces[key]
 
-    def _token_space(
-        self, subwords: Subwords, with_dictionary: bool, words: WordComposition, weighted: bool, unit_length: bool
-    ) -> TokenSpace:
         def compose(tokenizer: PreTrainedTokenizerFast, vectors: WordVectors, counts: Path | None) -> SubwordVectors:
             frequencies: Mapping[str, float] | None = None if counts is None else read_frequencies(counts)
             if not weighted:
                 frequencies = dict.fromkeys(vectors.words, 1.0)
             if unit_length:
                 return subwords_from_words(
-                    tokenizer, vectors, frequencies=frequencies, top_words=words.top_words, unit_length=True
+                    tokenizer, vectors, frequencies=frequencies, top_words=used.top_words, unit_length=True
                 )
-            return subword_vectors(tokenizer, vectors, subwords, frequencies, words.top_words)
+            return subword_vectors(tokenizer, vectors, subwords, frequencies, used.top_words)
 
         source, target, tokens_in_space = self._word_vectors()
         if self.evidence.rotation is not None:
@@ -250,12 +246,14 @@ class Inputs:
             rotation = self._align(source, target, with_dictionary)
         source, target = rotation.apply(source, target)
         if tokens_in_space is None:
-            tokens = compose(self.source, source, words.source_frequencies)
+            tokens = compose(self.source, source, used.source_frequencies)
         else:
             tokens = tokens_in_space(source)
             if unit_length:  # dot products need one scale on both sides
                 tokens = replace(tokens, matrix=normalise_rows(tokens.matrix))
-        return TokenSpace(tokens, compose(self.target, target, words.target_frequencies), rotation)
+        space = TokenSpace(tokens, compose(self.target, target, used.target_frequencies), rotation)
+        self._spaces[key] = space
+        return space
 
     def _word_vectors(self) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
         """Return word vectors of both languages: from files, from text, or from the model's embedding."""
@@ -374,7 +372,7 @@ def identical_words(source: WordVectors, target: WordVectors, *, shortest: int =
         raise EvidenceError(
             "the two languages write no word alike: give a dictionary (`dictionary`) to a method that takes one"
         )
-    return replace(lexicon, name="identical words")
+    return lexicon
 
 
 def embedding_vectors(

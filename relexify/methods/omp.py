@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -23,12 +22,7 @@ from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr
 from relexify.neighbours import available_cores
 from relexify.progress import track
-from relexify.tokens import Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
-    from relexify.methods.inputs import Inputs
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["MatchingPursuit", "matching_pursuit", "omp"]
 
@@ -56,7 +50,7 @@ class MatchingPursuit:
 
 
 def omp(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
     target: SubwordVectors,
     *,
     options: MatchingPursuit | None = None,
@@ -156,17 +150,15 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
     return chosen, coefficients
 
 
-def _build(inputs: Inputs) -> Mixture:
-    return omp(inputs.source, inputs.donor_vectors, options=inputs.options, overrides=inputs.overrides)
-
-
 METHODS.add(
     "omp",
     Method(
         becomes="the sum of shared tokens that is nearest to its row in a donor model",
         evidence="a model of the target language",
         paper="Goddard and Fernandes Neto 2025",
-        build=_build,
+        build=lambda inputs: omp(
+            inputs.source, inputs.donor_vectors, options=inputs.options, overrides=inputs.overrides
+        ),
         needs=("donor",),
         uses=("overrides",),
         options=MatchingPursuit,

@@ -19,11 +19,9 @@ from relexify.methods.parts.copying import special
 from relexify.methods.parts.token_space import WordComposition, check_subwords
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture, first_of, mixture_of_weights, sparsemax_products
-from relexify.tokens import Vocabulary, vocabulary_of
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
     from relexify.methods.inputs import Inputs
 
 __all__ = ["aligned_tokens", "ramen", "ramen_random", "ramen_vectors"]
@@ -33,8 +31,8 @@ TOP_WORDS = 50_000
 
 
 def ramen(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
+    target_tokenizer: AnyVocabulary,
     counts: scipy.sparse.csr_array,
     *,
     smoothing: float = 0.0,
@@ -81,17 +79,15 @@ def ramen_vectors(
     return _with_fallback(first_of(special_tokens, mixed), "ramen-vectors")
 
 
-def ramen_random(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary, target_tokenizer: PreTrainedTokenizerFast | Vocabulary
-) -> Mixture:
+def ramen_random(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
     """Leave every row empty, special tokens too, to be drawn from N(0, 1/d²) when it is grafted (Table 3)."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     return empty_mixture(source, target, method="ramen-random", fallback=Fallback.NARROW)
 
 
 def aligned_tokens(
-    source: PreTrainedTokenizerFast | Vocabulary,
-    target: PreTrainedTokenizerFast | Vocabulary,
+    source: AnyVocabulary,
+    target: AnyVocabulary,
     counts: scipy.sparse.csr_array,
     *,
     smoothing: float = 0.0,
@@ -136,18 +132,7 @@ def _with_fallback(mixture: Mixture, method: str) -> Mixture:
     return replace(mixture, method=method, fallback=Fallback.NARROW)
 
 
-def _build_from_counts(inputs: Inputs) -> Mixture:
-    return ramen(
-        inputs.source,
-        inputs.target,
-        inputs.aligned_token_counts,
-        smoothing=inputs.evidence.aligning.smoothing,
-        min_count=inputs.evidence.aligning.min_count,
-        overrides=inputs.overrides,
-    )
-
-
-def _build_from_vectors(inputs: Inputs) -> Initialisation:
+def _build_vectors(inputs: Inputs) -> Initialisation:
     space = inputs.token_space(with_dictionary=False, words=WordComposition(TOP_WORDS), unit_length=True)
     mixture = ramen_vectors(space.source, space.target, overrides=inputs.overrides, device=inputs.device)
     return Initialisation(mixture, rotation=space.rotation)
@@ -159,7 +144,14 @@ METHODS.add(
         becomes="the source tokens it is aligned with, by translation probability",
         evidence="parallel text",
         paper="Tran 2020, section 2.1",
-        build=_build_from_counts,
+        build=lambda inputs: ramen(
+            inputs.source,
+            inputs.target,
+            inputs.aligned_token_counts,
+            smoothing=inputs.evidence.aligning.smoothing,
+            min_count=inputs.evidence.aligning.min_count,
+            overrides=inputs.overrides,
+        ),
         needs=("bitext",),
         uses=("overrides",),
     ),
@@ -170,7 +162,7 @@ METHODS.add(
         becomes="all source tokens, by similarity in vectors aligned on equal words",
         evidence="vectors or text of both languages",
         paper="Tran 2020, sections 2.1 and 3.2",
-        build=_build_from_vectors,
+        build=_build_vectors,
         uses=("vectors", "overrides"),
         revision=2,
     ),

@@ -7,7 +7,6 @@ tokens > tokens that both vocabularies have, copied.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import scipy
 
@@ -15,17 +14,14 @@ from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, first_of
-from relexify.tokens import Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["trans_tokens"]
 
 
 def trans_tokens(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
-    target_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
+    target_tokenizer: AnyVocabulary,
     counts: scipy.sparse.csr_array,
     *,
     smoothing: float = 0.0,

@@ -13,10 +13,9 @@ from relexify.methods.parts.copying import special
 from relexify.methods.parts.token_space import Neighbours, TokenSpace, WordComposition, search_neighbours
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr, softmax_weights
+from relexify.tokens import AnyTokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
-
     from relexify.methods.inputs import Inputs
 
 __all__ = [
@@ -28,8 +27,8 @@ __all__ = [
 
 
 def wechsel(
-    source_tokenizer: PreTrainedTokenizerFast,
-    target_tokenizer: PreTrainedTokenizerFast,
+    source_tokenizer: AnyTokenizer,
+    target_tokenizer: AnyTokenizer,
     source: WordVectors,
     target: WordVectors,
     *,

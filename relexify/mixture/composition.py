@@ -73,7 +73,7 @@ def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
     return replace(reduce(_fill_gaps, mixtures), method=name, fallback=mixtures[-1].fallback)
 
 
-def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
+def blend(*parts: tuple[float, Mixture]) -> Mixture:
     """Add mixtures with weights, which are renormalised in each row over the mixtures with evidence for it.
 
     The fallback is that of the last mixture.
@@ -92,7 +92,7 @@ def blend(*parts: tuple[float, Mixture], method: str | None = None) -> Mixture:
     alone = known.sum(axis=0) == 1
     only_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
     origin = np.where(known.any(axis=0), np.where(alone, only_origin, Origin.MIXED), Origin.NONE)
-    name = method or " + ".join(f"{share:g} {mixture.method}" for share, mixture in parts)
+    name = " + ".join(f"{share:g} {mixture.method}" for share, mixture in parts)
     return _rebuild(weights, origin, name, mixtures[-1])
 
 

@@ -9,7 +9,7 @@ weight_files.py   save a model with links to the files that it shares with anoth
 kinds.py          kinds of models that relexify adds; systems register theirs
 languages.py      one language of a model of several
 tokenizers.py     train a tokenizer like that of a model, save it, and read its chat template
-runnable.py       whether a model can be run: no NaN, and enough memory
+runnable.py       run a model without dropout, if it has no NaN and fits into memory
 fresh.py, heads.py            untrained models, and new heads
 precision.py, quiet.py        number formats, and transformers without its progress bars
 license.py                    the license of a model, if it is known on this machine

@@ -1,19 +1,33 @@
-"""Whether a model can be run: its weights are finite, and it fits into memory."""
+"""Run a model: without dropout, if its weights are finite and it fits into memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
 
-__all__ = ["check_finite", "free_memory", "memory_shortage"]
+__all__ = ["check_finite", "evaluating", "free_memory", "memory_shortage"]
 
 _WORKING = 1.1
 """Memory for parameters and the activations of a forward pass, relative to the parameters alone."""
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Have a model in evaluation mode for a while, which turns dropout off."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def check_finite(model: PreTrainedModel) -> None:

@@ -58,7 +58,10 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
     dropped = {name for name, shape in files.shapes.items() if parameters[name] is None and rows in shape}
 
     save_model(model, folder, weights={})  # its configs alone
-    values = {name: _bytes_of(tensor) for name, tensor in replaced.items()}
+    values = {}
+    for name, tensor in replaced.items():
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # numpy knows no bfloat16
+        values[name] = TensorBytes(_DTYPES[tensor.dtype], tuple(tensor.shape), flat.numpy().data)
     for path in files.paths:
         if {*replaced, *dropped}.isdisjoint(read_header(path)[0]):
             link_or_copy(path, folder / path.name)
@@ -139,11 +142,6 @@ def _parameter_name(model: PreTrainedModel, name: str, tensors: Mapping[str, tor
     """
     prefix = f"{model.base_model_prefix}."
     return next((each for each in (name, prefix + name, name.removeprefix(prefix)) if each in tensors), None)
-
-
-def _bytes_of(tensor: torch.Tensor) -> TensorBytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # numpy knows no bfloat16
-    return TensorBytes(_DTYPES[tensor.dtype], tuple(tensor.shape), flat.numpy().data)
 
 
 def _updated_index(index: Mapping[str, Any], paths: list[Path], model: PreTrainedModel) -> dict[str, Any]:

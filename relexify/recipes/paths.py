@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.pretrained.packaged import PACKAGED
 from relexify.text.remote import is_url
 
 __all__ = [
@@ -80,7 +81,12 @@ def absolute_text(text: str, folder: Path) -> str:
 
 
 def absolute_model(text: str, folder: Path) -> str:
-    """Return a model: a path if it looks like one or is one beside the recipe, else the name as it is."""
+    """Return a model: a path if it looks like one or is one beside the recipe, else the name as it is.
+
+    The name of a packaged model is never a path, as on the command line.
+    """
+    if text in PACKAGED:
+        return str(text)
     base = Path.cwd() if isinstance(text, OverrideText) else folder
     is_path = text.startswith((".", "/", "~", "$")) or not text.strip() or os.path.exists(base / text)
     return absolute_path(text, folder) if is_path else str(text)

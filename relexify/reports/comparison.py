@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from relexify.errors import InputError
+from relexify.errors import InputError, check_choice
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskScores
 from relexify.storage.files import write_file
@@ -138,7 +138,7 @@ class Comparison:
         Raises:
             InputError: There is no such run or metric.
         """
-        _check_metric(metric)
+        check_choice("metric", metric, METRICS)
         seeds = self._seeds(run)
         measured = min(_common_steps(seeds), key=lambda common: abs(common - step))
         values = [float(getattr(curve.at(measured), metric)) for curve in seeds]
@@ -158,7 +158,7 @@ class Comparison:
         """
         if not self.keeps_best:
             return self.at(run, 1, metric=metric)
-        _check_metric(metric)
+        check_choice("metric", metric, METRICS)
         points = [curve.best for curve in self._seeds(run)]
         values = [float(getattr(point, metric)) for point in points]
         return Statistic.of(values, round(fmean(point.step for point in points)))
@@ -267,11 +267,6 @@ def _curves(table: Mapping[str, Any]) -> dict[str, tuple[Curve, ...]]:
         str(run): tuple(Curve.of(Measurement(**point) for point in points) for points in seeds)
         for run, seeds in table.items()
     }
-
-
-def _check_metric(metric: str) -> None:
-    if metric not in METRICS:
-        raise InputError(f"there is no metric {metric!r}: choose one of {', '.join(METRICS)}")
 
 
 def _common_steps(seeds: Sequence[Curve]) -> list[int]:

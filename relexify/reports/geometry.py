@@ -188,19 +188,18 @@ def hidden_states(
     """
     import torch
 
+    from relexify.pretrained.runnable import evaluating
+
     ids = np.concatenate([np.asarray(window) for window in windows]) if len(windows) else np.zeros(0, dtype=np.int64)
     if len(np.unique(ids)) < 2:
         raise EvidenceError("the text has fewer than two different tokens: give more of it")
     found: list[list[np.ndarray]] = []
-    was_training = model.training
-    model.eval()
-    with torch.inference_mode():
+    with evaluating(model), torch.inference_mode():
         for window in windows:
             inputs = torch.tensor([[*before, *window, *after]], device=model.device)
             states = model(input_ids=inputs, output_hidden_states=True).hidden_states
             text = slice(len(before), len(before) + len(window))
             found.append([state[0, text].float().cpu().numpy() for state in states])
-    model.train(was_training)
     return HiddenStates(ids, tuple(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import mean_scores
@@ -125,11 +125,9 @@ def saved_figure(path: str | Path, width: float, height: float) -> Iterator[Figu
     kind = Path(path).suffix.lower()
     if kind not in _METADATA:
         raise InputError(f"{path} is not the name of a picture: it must end in {' or '.join(_METADATA)}")
-    try:
+    with importing("matplotlib", "drawing plots", "plots"):
         import matplotlib
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "drawing plots", "plots") from error
     buffer = io.BytesIO()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -193,7 +191,14 @@ def _draw_panel(axis: Axes, comparison: Comparison, dresses: Mapping[str, Mappin
                 axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
                 is_marked = True
     if drawn:
-        _set_limits(axis, drawn)
+        # From the best score of all to the worst of those after a tenth of the steps, and of those at the end.
+        after_a_tenth = [min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step)) for scores in drawn]
+        shown = [*after_a_tenth, *(scores[-1] for scores in drawn)]
+        low = min(score.mean - (score.deviation or 0.0) for scores in drawn for score in scores)
+        high = max(score.mean + (score.deviation or 0.0) for score in shown)
+        margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+        axis.set_ylim(low - margin, high + margin)
+        axis.set_xlim(0, max(scores[-1].step for scores in drawn) * 1.02 or 1)
     _dress_panel(axis, comparison.title, "bits per byte", comparison.step_size)
     return is_marked
 
@@ -213,18 +218,6 @@ def _ring(colour: str) -> dict[str, Any]:
         "marker": "o", "markersize": 5.5, "markerfacecolor": "white", "markeredgecolor": colour,
         "markeredgewidth": 1.4, "linestyle": "none", "zorder": 5,
     }  # fmt: skip
-
-
-def _set_limits(axis: Axes, runs: Sequence[Sequence[Statistic]]) -> None:
-    """From the best score of all to the worst of those after a tenth of the steps, and of those at the end."""
-    end = max(scores[-1].step for scores in runs)
-    low = min(score.mean - (score.deviation or 0.0) for scores in runs for score in scores)
-    after_a_tenth = [min(scores, key=lambda score: abs(score.step - 0.1 * scores[-1].step)) for scores in runs]
-    shown = [*after_a_tenth, *(scores[-1] for scores in runs)]
-    high = max(score.mean + (score.deviation or 0.0) for score in shown)
-    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-    axis.set_ylim(low - margin, high + margin)
-    axis.set_xlim(0, end * 1.02 or 1)
 
 
 def _dress_panel(axis: Axes, title: str, metric: str, step_size: str) -> None:

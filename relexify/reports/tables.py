@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import fmean
 
-from relexify.reports.comparison import Comparison, Reach, step_reaching, steps_to_reach
+from relexify.reports.comparison import Comparison, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
 from relexify.scoring import Score, format_perplexity
@@ -63,8 +63,9 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
         [f"perplexity ({which})", *(_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
-    names = dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares)
-    columns += [[name, *(_share(comparison.shares.get(run, ()), name) for run in runs)] for name in names]
+    for name in dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares):
+        known = [[shares[name] for shares in comparison.shares.get(run, ()) if name in shares] for run in runs]
+        columns.append([name, *(f"{fmean(found):.1%}" if found else _NOTHING for found in known)])
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])
     if comparison.costs:
@@ -82,7 +83,11 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     The factor is how many times as many tokens the other run has seen.
     """
     runs = list(comparison.curves)
-    reaches = {(reach.run, reach.target): _reach_text(reach) for reach in steps_to_reach(comparison)}
+    reaches = {}
+    for reach in steps_to_reach(comparison):
+        step = "never" if reach.step is None else f"step {_whole(reach.step):,}"
+        factor = "" if reach.factor is None else f" ({_factor(reach.factor)})"
+        reaches[reach.run, reach.target] = step + factor
     header = ["run", *(f"{run} ({comparison.kept(run).mean:.3f})" for run in runs)]
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
 
@@ -203,22 +208,9 @@ def _with_step(score: Statistic) -> str:
     return f"{score.text()} (step {score.step:,})"
 
 
-def _share(seeds: Sequence[Mapping[str, float]], name: str) -> str:
-    """Return the mean of a share over the seeds that have it."""
-    found = [shares[name] for shares in seeds if name in shares]
-    return f"{fmean(found):.1%}" if found else _NOTHING
-
-
 def _perplexity(score: Statistic) -> str:
     texts = [format_perplexity(value) for value in (score.mean, score.deviation) if value is not None]
     return " ± ".join(texts)
-
-
-def _reach_text(reach: Reach) -> str:
-    if reach.step is None:
-        return "never"
-    step = f"step {_whole(reach.step):,}"
-    return step if reach.factor is None else f"{step} ({_factor(reach.factor)})"
 
 
 def _factor(factor: float) -> str:

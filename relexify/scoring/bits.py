@@ -20,9 +20,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
-from relexify.pretrained.runnable import check_finite
+from relexify.pretrained.runnable import check_finite, evaluating
 from relexify.progress import track
-from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows
+from relexify.scoring.windows import MASK_STRIDE, WINDOW, held_out_windows
 from relexify.text import is_unspaced
 from relexify.tokens import make_encodable
 
@@ -131,17 +131,17 @@ def language_model_scores(
         raise InputError(f"{type(model).__name__} has no language-modelling head: load it with one")
     check_fit(model, tokenizer)
     length = min(window, usable_length(model) or window)
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            if kind == "encoder-decoder":
-                nats, count, size = _second_half_nats(model, tokenizer, paragraphs, length, batch, tokens)
-            else:
-                held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
-                nats, count, size = _window_nats(model, held_out, batch, tokens), held_out.tokens, held_out.bytes
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode():
+        if kind == "encoder-decoder":
+            nats, count, size = _second_half_nats(model, tokenizer, paragraphs, length, batch, tokens)
+        else:
+            held_out = held_out_windows(tokenizer, paragraphs, kind, length=length, mask_stride=mask_stride)
+            nats, count, size = 0.0, held_out.tokens, held_out.bytes
+            with track("measuring bits per byte", len(held_out.inputs)) as advance:
+                for start in range(0, len(held_out.inputs), batch):
+                    part = slice(start, start + batch)
+                    nats += batch_nats(model, held_out.inputs[part], held_out.labels[part], tokens=tokens)
+                    advance(len(held_out.inputs[part]))
     if not math.isfinite(nats):
         check_finite(model)  # says which parameter is to blame; if none is, activations overflow
     return scores_of(nats, count, size, kind)
@@ -231,16 +231,6 @@ def _labelled_nats(logits: torch.Tensor, labels: torch.Tensor) -> float:
     # In float32 only where there are labels: the logits of a whole window may be most of the memory.
     labelled = labels != IGNORED
     return float(cross_entropy(logits[labelled].float(), labels[labelled], reduction="sum"))
-
-
-def _window_nats(model: PreTrainedModel, held_out: HeldOut, batch: int, tokens: int | None) -> float:
-    total = 0.0
-    with track("measuring bits per byte", len(held_out.inputs)) as advance:
-        for start in range(0, len(held_out.inputs), batch):
-            inputs = held_out.inputs[start : start + batch]
-            total += batch_nats(model, inputs, held_out.labels[start : start + batch], tokens=tokens)
-            advance(len(inputs))
-    return total
 
 
 def _second_half_nats(

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, architecture_of, check_fit, encoder_frame, usable_length
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring.bits import TASK, Score, batch_nats
 from relexify.scoring.windows import MASK_STRIDE, warn_about_unknown
@@ -66,17 +67,13 @@ def bits_per_byte_of_words(
     if not segments:
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
     warn_about_unknown(tokenizer, np.concatenate([ids for ids, _ in segments]))
-    total, was_training = 0.0, model.training
-    model.eval()
-    try:
-        with torch.inference_mode(), track("measuring whole words", len(segments)) as advance:
-            for ids, words in segments:
-                inputs, labels = _masked_copies(ids, words, tokenizer.mask_token_id, before, after)
-                for start in range(0, len(inputs), batch):
-                    total += batch_nats(model, inputs[start : start + batch], labels[start : start + batch])
-                advance(1)
-    finally:
-        model.train(was_training)
+    total = 0.0
+    with evaluating(model), torch.inference_mode(), track("measuring whole words", len(segments)) as advance:
+        for ids, words in segments:
+            inputs, labels = _masked_copies(ids, words, tokenizer.mask_token_id, before, after)
+            for start in range(0, len(inputs), batch):
+                total += batch_nats(model, inputs[start : start + batch], labels[start : start + batch])
+            advance(1)
     size = sum(len(line.encode()) for line in lines)
     return Score(TASK, "bits per byte of whole words", total / math.log(2) / size, False, size, "bytes")
 

@@ -291,13 +291,19 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     Raises:
         InputError: The file is missing, damaged, or another kind of artifact.
     """
+    import numpy as np
+
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is not a file: give a {kind} saved by relexify")
     try:
         with safe_open(path, framework="numpy") as stream:
             metadata = parse_json((stream.metadata() or {}).get("relexify", "{}"))
-        arrays = _map_tensors(path)
+        header, begin = read_header(path)
+        arrays = {}
+        for name, entry in header.items():
+            dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), begin + entry["data_offsets"][0]
+            arrays[name] = np.zeros(shape, dtype) if 0 in shape else np.memmap(path, dtype, "r", start, shape)
     except (SafetensorError, OSError, ValueError, KeyError, struct.error) as error:
         raise InputError(f"{path} is not a readable safetensors file ({error}): write it again") from error
     if not isinstance(metadata, dict):
@@ -373,19 +379,6 @@ def _may_match_in(text: str, folder: Path) -> bool:
     # Names in a new folder are unknown, so only wildcards match them: `texts/*/train.txt` is not read from texts/new.
     rest = parts[min(fixed, len(given)) :]
     return bool(rest) and all(map(glob.has_magic, rest)) and all(map(fnmatchcase, given, parts[:fixed]))
-
-
-def _map_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Map the tensors of a valid safetensors file."""
-    import numpy as np
-
-    header, begin = read_header(path)
-    arrays = {}
-    for name, entry in header.items():
-        dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), begin + entry["data_offsets"][0]
-        empty = 0 in shape
-        arrays[name] = np.zeros(shape, dtype) if empty else np.memmap(path, dtype, "r", start, shape)
-    return arrays
 
 
 _DTYPES = {

@@ -248,17 +248,16 @@ def inherited_notes(folder: str | Path) -> dict[str, Any]:
 def is_intermediate(folder: str | Path) -> bool:
     """Whether a folder is inside the unfinished work of a run, where it does not stay."""
     path = Path(folder).absolute()
-    return any(_is_work_folder(each) or is_temporary(each) for each in (path, *path.parents))
+    # `WorkFolder.claim` makes folders with a lock; those of `claim_folder` alone stay, and have none.
+    return any(
+        is_temporary(each) or all((each / name).is_file() for name in (RUN_FILE, _LOCK))
+        for each in (path, *path.parents)
+    )
 
 
 def restart_advice(folder: Path) -> str:
     """Return the end of a message about unfinished work that cannot be resumed."""
     return f"choose another output, or delete {folder} to start again (with the option to overwrite, it is deleted)"
-
-
-def _is_work_folder(path: Path) -> bool:
-    """Whether `WorkFolder.claim` made a folder; those of `claim_folder` alone stay, and have no lock."""
-    return all((path / name).is_file() for name in (RUN_FILE, _LOCK))
 
 
 def _write_notes(folder: Path, notes: dict[str, Any], name: str, value: str) -> None:

@@ -14,7 +14,7 @@ from relexify.text.corpus import HELD_OUT_EVERY, Corpus, TextInput, TextSource
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
 from relexify.text.segmentation import Segmenter, train_segmenter
-from relexify.text.words import WordSplitter, is_unspaced, split_words
+from relexify.text.words import is_unspaced, split_words
 
 __all__ = [
     "HELD_OUT_EVERY",
@@ -23,7 +23,6 @@ __all__ = [
     "Segmenter",
     "TextInput",
     "TextSource",
-    "WordSplitter",
     "english_from_python",
     "invent",
     "is_unspaced",

@@ -26,7 +26,9 @@ def candidate_words(runs: list[str]) -> dict[str, int]:
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     letters, ids, counts = np.unique(codes, return_inverse=True, return_counts=True)
     ids = np.where(codes == ord("\n"), -1, ids)
-    alphabet = _is_alphabet(counts[letters != ord("\n")])
+    by_count = np.sort(counts[letters != ord("\n")])[::-1]
+    # Whether few letters make up nearly all of the text (Thai, Khmer), rather than thousands (Chinese).
+    alphabet = int(np.searchsorted(np.cumsum(by_count) / by_count.sum(), 0.95)) < _ALPHABET
     found = {chr(letter): int(count) for letter, count in zip(letters, counts, strict=True) if letter != ord("\n")}
     # For each length: the id of the string that starts at each position (-1 if it is rare or leaves the run), and the
     # log count of each id.
@@ -70,9 +72,3 @@ def _cohesion(strings_at: list[Ids], logs: list[np.ndarray], starts: Ids) -> np.
     ]
     cohesion: np.ndarray = logs[-1][strings_at[-1][starts]] + total - np.max(parts, axis=0)
     return cohesion
-
-
-def _is_alphabet(counts: Ids) -> bool:
-    """Whether few letters make up nearly all of the text (Thai, Khmer), rather than thousands (Chinese)."""
-    covered = np.cumsum(np.sort(counts)[::-1]) / counts.sum()
-    return int(np.searchsorted(covered, 0.95)) < _ALPHABET

@@ -110,8 +110,10 @@ class Corpus:
         empty = True
         for source in self.sources:
             for document in source.documents():
-                if self.parts and not self._holds(document):
-                    continue
+                if self.parts:
+                    encoded = document.strip().encode("utf-8", "surrogatepass")
+                    if not all(part.holds(encoded) for part in self.parts):
+                        continue
                 for line in _lines(document):
                     empty = False
                     yield line
@@ -185,7 +187,13 @@ class Corpus:
         Raises:
             InputError: Each of its sources, or the same part of it, is also held-out text.
         """
-        own, other = ({_resolved(source) for source in corpus.sources} for corpus in (self, held_out))
+        own, other = (
+            {
+                replace(source, path=source.path.resolve()) if isinstance(source, TextFile) else source
+                for source in corpus.sources
+            }
+            for corpus in (self, held_out)
+        )
         if own <= other and held_out.parts == self.parts[: len(held_out.parts)]:
             raise InputError(
                 f"{self.name} is both the corpus and the held-out text: leave out the held-out text, and one line in "
@@ -242,11 +250,6 @@ class Corpus:
         depth = sum(part.salt[2:] == draw for part in self.parts)
         return depth.to_bytes(2, "little") + draw
 
-    def _holds(self, document: str) -> bool:
-        """Whether a document belongs to all parts."""
-        encoded = document.strip().encode("utf-8", "surrogatepass")
-        return all(part.holds(encoded) for part in self.parts)
-
     def _no_text(self) -> str:
         """Return an error message for a corpus without text."""
         if self.parts and (purpose := self.parts[-1].purpose):
@@ -260,11 +263,6 @@ TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] 
 """What `Corpus.open` takes: files, data sets of the Hub or in memory, or an opened corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
-
-
-def _resolved(source: Source) -> Source:
-    """Return a source whose path does not depend on how it was spelled; it is equal for equal files."""
-    return replace(source, path=source.path.resolve()) if isinstance(source, TextFile) else source
 
 
 def _lines(document: str) -> Iterable[str]:

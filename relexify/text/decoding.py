@@ -16,7 +16,7 @@ from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -171,10 +171,8 @@ def _blocks(path: Path, compression: str, size: int = _BLOCK_SIZE) -> Iterator[b
 
 def _zst_blocks(path: Path) -> Iterator[bytes]:
     """Yield the blocks of a zstandard file, which may have several frames; the last one must be complete."""
-    try:
+    with importing("zstandard", f"reading {path}", "corpora"):
         import zstandard
-    except ImportError as error:
-        raise MissingExtra("zstandard", f"reading {path}", "corpora") from error
     frame = None
     pending = bytearray()
     try:

@@ -26,7 +26,8 @@ def find_sources(source: object, field: str) -> tuple[Source, ...]:
     Raises:
         InputError: Nothing is found, or it is none of these.
     """
-    if _is_data_set(source):
+    datasets = sys.modules.get("datasets")  # imported, if the source is one of its objects
+    if datasets is not None and isinstance(source, datasets.Dataset | datasets.IterableDataset):
         return (DataSet(source, field),)
     if isinstance(source, str | Path):
         names: list[str | Path] = [source]
@@ -54,14 +55,26 @@ def _find(name: str | Path, field: str) -> list[Source]:
     try:
         name, own_field = _split_field(name)
         if isinstance(name, str) and name.startswith("hf:") and not is_url(name):
-            return [_hub_data_set(name, own_field or field)]
+            _, hub_name, config, split = [*name.split(":"), "", ""][:4]
+            if not hub_name or name.count(":") > 3:
+                raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
+            return [HubDataSet(hub_name, config or None, split or "train", own_field or field)]
         path = Path(name).expanduser()
         if isinstance(name, str) and is_url(name):
             files = download_files(name, lambda file: format_suffix(file) in _KINDS)
-        elif path.exists() and not path.is_dir():
+        elif path.is_dir():
+            files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _KINDS]
+            if not files:
+                raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
+            _check_no_model(files)
+        elif path.exists():
             files = [path]
         else:
-            files = _folder(path) if path.is_dir() else _pattern(path)
+            files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
+            if not files and not glob.has_magic(str(path)):
+                raise missing_file(path)
+            if not files:
+                raise InputError(f"{str(path)[:200]} matches no file: check the name")
             _check_no_model(files)
     except OSError as error:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
@@ -83,24 +96,6 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
     return bare, field
 
 
-def _folder(path: Path) -> list[Path]:
-    """Return the corpus files in a folder and its subfolders, sorted."""
-    files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _KINDS]
-    if not files:
-        raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
-    return files
-
-
-def _pattern(path: Path) -> list[Path]:
-    """Return the files that match a glob pattern, sorted."""
-    files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
-    if not files:
-        if not glob.has_magic(str(path)):
-            raise missing_file(path)
-        raise InputError(f"{str(path)[:200]} matches no file: check the name")
-    return files
-
-
 def _check_no_model(files: Iterable[Path]) -> None:
     """Reject files of a model among those of a folder or a pattern; its config.json would be read as text."""
     for folder in sorted({file.parent for file in files}):
@@ -118,20 +113,6 @@ def _file(path: Path, field: str) -> Source:
     if format_suffix(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
         return Parquet(path, field)
     return JsonLines(path, field) if format_suffix(path) in JSON_SUFFIXES else TextFile(path)
-
-
-def _hub_data_set(name: str, field: str) -> HubDataSet:
-    """Parse `hf:NAME:CONFIG:SPLIT`."""
-    _, path, config, split = [*name.split(":"), "", ""][:4]
-    if not path or name.count(":") > 3:
-        raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
-    return HubDataSet(path, config or None, split or "train", field)
-
-
-def _is_data_set(source: object) -> bool:
-    """Whether the object comes from the package datasets, which then has been imported."""
-    datasets = sys.modules.get("datasets")
-    return datasets is not None and isinstance(source, datasets.Dataset | datasets.IterableDataset)
 
 
 _KINDS = (".txt", *JSON_SUFFIXES, ".parquet")

@@ -42,16 +42,11 @@ def clean_prose(text: str) -> Iterator[str]:
             continue
         literal_above = indent if block.rstrip().endswith("::") else None
         for paragraph in _BULLET.split(block):
-            joined = _strip_markup(" ".join(paragraph.split()))
+            joined = " ".join(paragraph.split())
+            for pattern, replacement in _MARKUP:
+                joined = pattern.sub(replacement, joined)
             if _is_prose(joined):
                 yield joined
-
-
-def _strip_markup(paragraph: str) -> str:
-    """Keep the words of roles, literals, links and emphasis; drop a heading's underline."""
-    for pattern, replacement in _MARKUP:
-        paragraph = pattern.sub(replacement, paragraph)
-    return paragraph
 
 
 def _is_prose(paragraph: str) -> bool:

@@ -74,16 +74,20 @@ def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000) -> WordSp
     runs: list[str] = []
     letters_read = 0
     for line in chain(first, stream):
-        found = unspaced_runs(line)
-        runs.extend(found)
-        letters_read += sum(map(len, found))
+        in_line = unspaced_runs(line)
+        runs.extend(in_line)
+        letters_read += sum(map(len, in_line))
         if letters_read >= _LETTERS:
             break
     with track("training the word segmentation", _ROUNDS + 1) as advance:
         counts = candidate_words(runs)
         advance(1)
         for _ in range(_ROUNDS):
-            counts = _recount(_log_probabilities(counts, vocab_size), runs)
+            # Segment the runs and count the words again; rare words are dropped, letters never.
+            words = _log_probabilities(counts, vocab_size)
+            model = _unigram(words)
+            found = Counter(token.value for run in runs for token in model.tokenize(run))
+            counts = {word: found[word] for word, _ in words if len(word) == 1 or found[word] >= _LEAST_RECOUNT}
             advance(1)
     words = _log_probabilities(counts, vocab_size)
     _LOGGER.info("found %d words of an unspaced script in %d runs of letters", len(words), len(runs))
@@ -99,13 +103,6 @@ def _log_probabilities(counts: Mapping[str, int], vocab_size: int) -> Words:
     total = sum(count for _, count in kept)
     # A letter that occurs only inside words must keep a probability above 0: half a count.
     return tuple((word, math.log(max(count, 0.5) / total)) for word, count in kept)
-
-
-def _recount(words: Words, runs: list[str]) -> dict[str, int]:
-    """Segment the runs and count the words again; rare words are dropped, letters never."""
-    model = _unigram(words)
-    counts = Counter(token.value for run in runs for token in model.tokenize(run))
-    return {word: counts[word] for word, _ in words if len(word) == 1 or counts[word] >= _LEAST_RECOUNT}
 
 
 def _unigram(words: Words) -> Unigram:

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.storage.files import sha256_of
 from relexify.storage.json import parse_json
 from relexify.text.decoding import compression_of, read_blocks
@@ -90,11 +90,9 @@ class Parquet(TextFile):
 
     def documents(self) -> Iterator[str]:
         """Yield the texts of the rows."""
-        try:
+        with importing("pyarrow", f"reading {self.path}", "corpora"):
             from pyarrow import ArrowException
             from pyarrow.parquet import ParquetFile
-        except ImportError as error:
-            raise MissingExtra("pyarrow", f"reading {self.path}", "corpora") from error
         try:
             with ParquetFile(self.path) as file:
                 columns = [self.field] if self.field in file.schema_arrow.names else None
@@ -159,10 +157,8 @@ class HubDataSet:
         """Unknown."""
 
     def _open(self) -> DataSet:
-        try:
+        with importing("datasets", f"reading {self.name}", "corpora"):
             from datasets import load_dataset
-        except ImportError as error:
-            raise MissingExtra("datasets", f"reading {self.name}", "corpora") from error
         try:
             records = load_dataset(self.path, self.config, split=self.split, streaming=True)
         except (OSError, ValueError, RuntimeError) as error:

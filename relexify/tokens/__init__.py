@@ -15,19 +15,20 @@ pruning.py         remove tokens that a text never uses
 rebuilding.py      change the vocabulary of a tokenizer, which the two above do
 """
 
-from relexify.tokens.encoding import Encoder, encodable_batches, encoder_of, make_encodable, separator_of
+from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separator_of
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
 from relexify.tokens.marks import has_marks, keep_marks
 from relexify.tokens.normalisation import normaliser_of
-from relexify.tokens.pieces import encode_words, source_pieces
+from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training import check_vocabulary_size, train_tokenizer_like
 from relexify.tokens.vocabulary import (
     LARGEST_VOCABULARY,
     AnyTokenizer,
+    AnyVocabulary,
     Vocabulary,
     backend_of,
     copy_backend,
@@ -39,6 +40,7 @@ __all__ = [
     "LARGEST_VOCABULARY",
     "ROLES",
     "AnyTokenizer",
+    "AnyVocabulary",
     "Encoder",
     "Extension",
     "Spelling",
@@ -48,7 +50,7 @@ __all__ = [
     "backend_of",
     "check_vocabulary_size",
     "copy_backend",
-    "encodable_batches",
+    "encode_sentences",
     "encode_words",
     "encoder_of",
     "extend_tokenizer",

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from relexify.text import is_unspaced
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -53,6 +54,13 @@ class TokenForm(NamedTuple):
             self.is_byte or not any(unicodedata.category(character)[0] in "LM" for character in self.text)
         )
 
+    @property
+    def is_word(self) -> bool:
+        """Whether it may be a whole word: letters and marks after a space, or of a script without spaces."""
+        if self.is_special or self.is_byte or not (self.starts_word or is_unspaced(self.text[:1] or " ")):
+            return False
+        return self.text[:1].isalpha() and all(unicodedata.category(each)[0] in "LM" for each in self.text)
+
 
 class TokenizerFamily(StrEnum):
     """Families of tokenizers by the spelling of their tokens."""
@@ -81,7 +89,19 @@ class Spelling:
 
     def read(self, token: str) -> TokenForm:
         """Return the canonical form of a token of the model's vocabulary."""
-        return _READERS[self.family](self, token)
+        if self.family is TokenizerFamily.BYTE_LEVEL:
+            if not _ALPHABET.issuperset(token):  # an added token, spelled as it is
+                return _from_surface(token)
+            return _from_bytes(token.translate(_TO_BYTES).encode("latin-1"))
+        if self.family is TokenizerFamily.METASPACE:
+            if self.byte_fallback and (match := _BYTE_FALLBACK.fullmatch(token)):
+                return _from_bytes(bytes([int(match[1], 16)]))
+            return _from_surface(token.replace(METASPACE, " "))
+        if self.family is TokenizerFamily.WORDPIECE:
+            is_inside = bool(self.prefix) and token.startswith(self.prefix) and token != self.prefix
+            return TokenForm(token.removeprefix(self.prefix) if is_inside else token, starts_word=not is_inside)
+        # Whole words are the tokens with an end-of-word suffix.
+        return TokenForm(token.removesuffix(self.suffix), starts_word=token.endswith(self.suffix))
 
     def read_added(self, token: str) -> TokenForm:
         """Return the canonical form of an added token, which is never spelled in the byte-level alphabet."""
@@ -135,29 +155,6 @@ def _component_types(component: Any) -> set[str]:
     return set()
 
 
-def _read_byte_level(spelling: Spelling, token: str) -> TokenForm:
-    if not _ALPHABET.issuperset(token):  # an added token, spelled as it is
-        return _from_surface(token)
-    return _from_bytes(token.translate(_TO_BYTES).encode("latin-1"))
-
-
-def _read_metaspace(spelling: Spelling, token: str) -> TokenForm:
-    if spelling.byte_fallback and (match := _BYTE_FALLBACK.fullmatch(token)):
-        return _from_bytes(bytes([int(match[1], 16)]))
-    return _from_surface(token.replace(METASPACE, " "))
-
-
-def _read_wordpiece(spelling: Spelling, token: str) -> TokenForm:
-    if spelling.prefix and token.startswith(spelling.prefix) and token != spelling.prefix:
-        return TokenForm(token.removeprefix(spelling.prefix))
-    return TokenForm(token, starts_word=True)
-
-
-def _read_plain(spelling: Spelling, token: str) -> TokenForm:
-    """Read a token with an end-of-word suffix; whole words are those that have it."""
-    return TokenForm(token.removesuffix(spelling.suffix), starts_word=token.endswith(spelling.suffix))
-
-
 def _from_bytes(raw: bytes) -> TokenForm:
     try:
         return _from_surface(raw.decode("utf-8"))
@@ -170,14 +167,6 @@ def _from_surface(surface: str) -> TokenForm:
     if surface.startswith(" ") and surface.strip():
         return TokenForm(surface[1:], starts_word=True)
     return TokenForm(surface)
-
-
-_READERS: dict[TokenizerFamily, Callable[[Spelling, str], TokenForm]] = {
-    TokenizerFamily.BYTE_LEVEL: _read_byte_level,
-    TokenizerFamily.METASPACE: _read_metaspace,
-    TokenizerFamily.WORDPIECE: _read_wordpiece,
-    TokenizerFamily.PLAIN: _read_plain,
-}
 
 
 def _byte_alphabet() -> dict[int, str]:

@@ -8,6 +8,7 @@ two of them. Uncased BERTs and ALBERT delete marks, which are accents in English
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +23,8 @@ _LINES = 2_000
 _LEAST_SHARE = 0.01
 _JOINERS = "\u200c\u200d"
 """Invisible characters inside words of Persian and of Indic languages."""
-_LETTERS = r"[\p{L}\p{M}\x{200C}\x{200D}]"
+_LETTERS = rf"\p{{L}}\p{{M}}{_JOINERS}"
+_CLASS_OR_LETTER = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\p\{L\}")
 _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -53,13 +55,22 @@ def _uncut(component: Any) -> Any:
         return {**component, "pretokenizers": [_uncut(each) for each in component["pretokenizers"]]}
     pattern = component.get("pattern", {}).get("Regex", "")
     if component["type"] == "Split" and r"\p{M}" not in pattern:
-        return {**component, "pattern": {"Regex": pattern.replace(r"\p{L}", _LETTERS)}} if pattern else component
+        return {**component, "pattern": {"Regex": _with_marks(pattern)}} if pattern else component
     # With `add_prefix_space`, each part that is cut beforehand would get a space.
     if component["type"] == "ByteLevel" and component["use_regex"] and not component["add_prefix_space"]:
-        words = {"Regex": _GPT2_WORDS.replace(r"\p{L}", _LETTERS)}
-        cut = {"type": "Split", "pattern": words, "behavior": "Isolated", "invert": False}
+        cut = {"type": "Split", "pattern": {"Regex": _with_marks(_GPT2_WORDS)}, "behavior": "Isolated", "invert": False}
         return {"type": "Sequence", "pretokenizers": [cut, {**component, "use_regex": False}]}
     return component
+
+
+def _with_marks(pattern: str) -> str:
+    """Return a regular expression whose letters include marks and joiners.
+
+    Classes are not nested, and joiners are written as they are, because not all engines read `[[a]b]` and `\\x{200C}`.
+    """
+    return _CLASS_OR_LETTER.sub(
+        lambda found: found[0].replace(r"\p{L}", _LETTERS) if found[0][0] == "[" else f"[{_LETTERS}]", pattern
+    )
 
 
 def _unstripped(component: Any) -> Any:

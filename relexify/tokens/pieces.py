@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import Tokenizer
 
+from relexify.text import is_unspaced
+from relexify.tokens.encoding import make_encodable
 from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, copy_backend, vocabulary_of
 
-__all__ = ["encode_words", "prepends_space", "source_pieces"]
+__all__ = ["encode_sentences", "encode_words", "prepends_space", "source_pieces"]
 
 BYTE_LEVEL_SPACE = "Ġ"
 
@@ -53,6 +57,32 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
     return [encoding.ids for encoding in backend.encode_batch_fast(words, add_special_tokens=False)]
 
 
+def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """Encode the words of sentences, without special tokens; each distinct word is encoded once.
+
+    They are encoded as after a space, or as they are if most words of the sentence belong to a script without spaces.
+
+    Returns:
+        The ids of each word of each sentence.
+    """
+    spaced = [(sentence, not _is_unspaced(sentence)) for sentence in sentences]
+    known: dict[bool, dict[str, list[int]]] = {}
+    for after_space in (False, True):
+        words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
+        ids = encode_words(tokenizer, [make_encodable(word)[0] for word in words], after_space=after_space)
+        if not after_space:  # a space that the tokenizer puts before a text, as a token of its own, is not in the text
+            space = backend_of(tokenizer).token_to_id(METASPACE)
+            ids = [row[1:] if len(row) > 1 and row[0] == space else row for row in ids]
+        known[after_space] = dict(zip(words, ids, strict=True))
+    return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
+
+
+def _is_unspaced(sentence: Sequence[str]) -> bool:
+    """Return whether most words that begin with a letter begin with one of a script without spaces."""
+    begins = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
+    return 2 * sum(map(is_unspaced, begins)) > len(begins)
+
+
 def prepends_space(backend: Tokenizer) -> bool:
     """Whether the tokenizer itself adds a space before a text."""
     text = "a" if backend.normalizer is None else backend.normalizer.normalize_str("a")
@@ -74,30 +104,16 @@ class _PieceSplitter:
         attempts = [self._split_exactly(form)]
         if form.is_neutral and not form.is_byte:
             attempts.append(self._split_exactly(form._replace(starts_word=not form.starts_word)))
-            attempts.append(self._encode_alone(form))
+            if self.source.spelling.family is TokenizerFamily.WORDPIECE:  # makes a word of every punctuation mark
+                attempts.append(list(self.backend.encode(form.text, add_special_tokens=False).ids))
         known = ([id for id in ids if id != self._unknown] for ids in attempts)
         return next((ids for ids in known if ids), [])
 
     def _split_exactly(self, form: TokenForm) -> list[int]:
-        if form.is_byte:
-            return self._split_bytes(form)
-        if self._normalise is not None:
-            form = form._replace(text=self._normalise(form.text))
-        return self._tokenise(form) if form.text else []
-
-    def _encode_alone(self, form: TokenForm) -> list[int]:
-        """Encode a form as a text of its own: WordPiece makes a word of every punctuation mark."""
-        if self.source.spelling.family is not TokenizerFamily.WORDPIECE:
-            return []
-        return list(self.backend.encode(form.text, add_special_tokens=False).ids)
-
-    def _split_bytes(self, form: TokenForm) -> list[int]:
-        if self.source.spelling.family is TokenizerFamily.BYTE_LEVEL:
-            return self._tokenise(form)
-        if self.source.spelling.byte_fallback:
+        spelling = self.source.spelling
+        if form.is_byte and spelling.family is not TokenizerFamily.BYTE_LEVEL:
             names = (f"<0x{byte:02X}>" for byte in form.surface.encode("utf-8", "surrogateescape"))
-            return [self.source.ids[name] for name in names if name in self.source.ids]
-        return []
-
-    def _tokenise(self, form: TokenForm) -> list[int]:
-        return [token.id for token in self.backend.model.tokenize(self.source.spelling.write(form))]
+            return [self.source.ids[name] for name in names if spelling.byte_fallback and name in self.source.ids]
+        if self._normalise is not None and not form.is_byte:
+            form = form._replace(text=self._normalise(form.text))
+        return [token.id for token in self.backend.model.tokenize(spelling.write(form))] if form.text else []

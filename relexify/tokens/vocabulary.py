@@ -16,13 +16,23 @@ from relexify.tokens.roles import roles_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["LARGEST_VOCABULARY", "AnyTokenizer", "Vocabulary", "backend_of", "copy_backend", "vocabulary_of"]
+__all__ = [
+    "LARGEST_VOCABULARY",
+    "AnyTokenizer",
+    "AnyVocabulary",
+    "Vocabulary",
+    "backend_of",
+    "copy_backend",
+    "vocabulary_of",
+]
 
 LARGEST_VOCABULARY = 1 << 22
 """Tokens, several times as many as the largest models have; tokenizers allocates memory for a vocabulary in advance."""
 
 AnyTokenizer: TypeAlias = "PreTrainedTokenizerFast | Tokenizer"
 """A fast tokenizer of transformers, or a bare one of `tokenizers`."""
+AnyVocabulary: TypeAlias = "AnyTokenizer | Vocabulary"
+"""A vocabulary, or a tokenizer that has one."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Vocabulary:
         return list(dict.fromkeys(exact + [self.ids_by_form[form] for form in forms if form in self.ids_by_form]))
 
 
-def vocabulary_of(tokenizer: AnyTokenizer | Vocabulary) -> Vocabulary:
+def vocabulary_of(tokenizer: AnyVocabulary) -> Vocabulary:
     """Return the vocabulary of a tokenizer; a vocabulary is returned as it is.
 
     Raises:

@@ -39,9 +39,8 @@ def train_wordpiece_like(
     """
     backend = Tokenizer.from_str(backend_of(like).to_str())
     special = [token.content for _, token in sorted(backend.get_added_tokens_decoder().items()) if token.special]
-    room = max(
-        1, (vocab_size - len(special)) // 2
-    )  # a letter may need two tokens: at the beginning of a word and inside
+    # A letter may need two tokens: at the beginning of a word and inside.
+    room = max(1, (vocab_size - len(special)) // 2)
     vocabulary = train_wordpiece_vocabulary(backend, lines, batches, vocab_size, special=special, alphabet=room)
     trained = like.train_new_from_iterator(iter([]), len(special), show_progress=False)
     state = json.loads(backend_of(trained).to_str())

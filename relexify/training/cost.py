@@ -146,20 +146,14 @@ def estimate(
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
-        if changes not in ways and _is_possible(shaped, replace(training, **changes)):
+        if changes in ways:
+            continue
+        with suppress(InputError):  # not possible
+            with suppress(MissingExtra):
+                check_trainable(shaped, replace(training, **changes))
             ways.append(changes)
     utilisation = utilisation_of(_width(shaped)) if utilisation is None else utilisation
     return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
-
-
-def _is_possible(model: PreTrainedModel, training: Training) -> bool:
-    """Whether a model can be trained so, if all packages are installed."""
-    try:
-        with suppress(MissingExtra):
-            check_trainable(model, training)
-    except InputError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -250,7 +244,11 @@ def _estimate(
 ) -> Estimate:
     """Return the cost with the fewest GPUs and the largest micro-batch that fit; with the least memory if none do."""
     training = replace(requested, **changes)
-    stages = [_stage_cost(model, stage, training) for stage in _settled_stages(model, training)]
+    settled = training
+    if training.plan == OWN_PLAN and training.optimiser is None and not training.stages and not training.lora_rank:
+        measures = Measures(_width(model), 0.0, training.tokens_per_step)
+        settled = replace(training, optimiser=choose_optimiser(measures))
+    stages = [_stage_cost(model, stage, training) for stage in plan_stages(settled)]
     can_shard = (
         not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
     )
@@ -299,14 +297,6 @@ def _micro_batches(training: Training, gpus: int) -> list[int]:
     share = training.batch // gpus
     sizes = [training.micro_batch] if training.micro_batch else range(share, 0, -1)
     return [size for size in sizes if share % size == 0]
-
-
-def _settled_stages(model: PreTrainedModel, training: Training) -> tuple[Stage, ...]:
-    """Return the stages of a training, with the optimiser that relexify's own plan would choose."""
-    if training.plan == OWN_PLAN and training.optimiser is None and not training.stages and not training.lora_rank:
-        measures = Measures(_width(model), 0.0, training.tokens_per_step)
-        training = replace(training, optimiser=choose_optimiser(measures))
-    return plan_stages(training)
 
 
 def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _StageCost:

@@ -132,6 +132,12 @@ def language_model_job(
     check_trainable(model, training)
     model = cast_for_training(model, training)
     check_fit(model, tokenizer)
+    extension = inherited_notes(source).get("extension") if training.keep_rows else None
+    if training.keep_rows and not extension:
+        raise InputError(
+            f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
+            "was extended, or leave it out"
+        )
     share = 0.0 if training.source_corpus is None else training.source_share
     with processes.main_process_first():
         data = language_data(model, tokenizer, corpus, held_out, training)
@@ -165,23 +171,8 @@ def language_model_job(
         notes=source_notes(source),
         load=lambda folder: load_model(folder or source),
         save=save,
-        kept_rows=_rows_before_extension(source, tokenizer) if training.keep_rows else 0,
+        kept_rows=len(vocabulary_of(tokenizer)) - int(extension["added"]) if extension else 0,
     )
-
-
-def _rows_before_extension(source: str | Path, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the number of tokens that a model had before its vocabulary was extended.
-
-    Raises:
-        InputError: It was not extended.
-    """
-    extension = inherited_notes(source).get("extension")
-    if not extension:
-        raise InputError(
-            f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
-            "was extended, or leave it out"
-        )
-    return len(vocabulary_of(tokenizer)) - int(extension["added"])
 
 
 def language_data(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_number, check_positive
+from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number, check_positive
 from relexify.pretrained.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
@@ -301,8 +301,7 @@ def training_identity(training: Training) -> dict[str, Any]:
 
 
 def _from_plan(training: Training) -> tuple[Stage, ...]:
-    if training.plan not in PLANS:
-        raise InputError(f"there is no training plan {training.plan!r}: choose one of {', '.join(PLANS)}")
+    check_choice("training plan", training.plan, PLANS)
     plan = PLANS[training.plan]
     parts = plan.parts
     if training.steps < len(parts):
@@ -356,14 +355,11 @@ def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check aft
         raise InputError("source_share = 1 leaves no text of the target language: give a share such as 0.25")
     if training.source_held_out is not None and training.source_corpus is None:
         raise InputError("source_held_out is given without text of the same language: give `source_corpus`")
-    if training.precision not in PRECISIONS:
-        raise InputError(f"there is no precision {training.precision!r}: choose one of {', '.join(PRECISIONS)}")
+    check_choice("precision", training.precision, PRECISIONS)
     if training.inner_precision not in INNER_PRECISIONS:
         choices = " or ".join(INNER_PRECISIONS)
         raise InputError(f"there is no inner_precision {training.inner_precision!r}: choose {choices}")
-    if training.optimiser_state not in OPTIMISER_STATES:
-        choices = ", ".join(OPTIMISER_STATES)
-        raise InputError(f"there is no optimiser_state {training.optimiser_state!r}: choose one of {choices}")
+    check_choice("optimiser_state", training.optimiser_state, OPTIMISER_STATES)
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
@@ -401,14 +397,12 @@ def _check_stage(stage: Stage) -> None:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
     for name in ("learning_rate", "embedding_learning_rate"):
         check_positive(name, getattr(stage, name), 1)
-    if stage.schedule not in SCHEDULES:
-        raise InputError(f"there is no schedule {stage.schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    check_choice("schedule", stage.schedule, SCHEDULES)
     if stage.final_rate is not None and not 0 <= stage.final_rate < 1:
         raise InputError(f"final_rate = {stage.final_rate} is not a share of the peak: give 0 or more, and less than 1")
     if stage.final_rate and stage.schedule not in DECAYING:
         raise InputError(f"final_rate has no effect with the schedule {stage.schedule}: leave it out")
-    if stage.optimiser not in OPTIMISERS:
-        raise InputError(f"there is no optimiser {stage.optimiser!r}: choose one of {', '.join(OPTIMISERS)}")
+    check_choice("optimiser", stage.optimiser, OPTIMISERS)
     if stage.embedding_learning_rate is not None and stage.optimiser == LOOKAHEAD:
         raise InputError(
             f"embedding_learning_rate = {stage.embedding_learning_rate} has no effect with the optimiser "

@@ -56,7 +56,7 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
 
     Args:
         changes: Fields of the config that are to change.
-        context: The run; the seed is that of the step that takes the model.
+        context: The run; the seed is that of the first step after this one that has a seed.
         model: The model with the config and the tokenizer.
         output: The folder to write.
     """
@@ -65,7 +65,9 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
     from relexify.pretrained.quiet import save_model
     from relexify.pretrained.tokenizers import save_tokenizer
 
-    seed = _seed_of_next_step(context)
+    later = [name for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]
+    seeds = (getattr(context.tables[name], "seed", None) for name in sorted(later, key=lambda name: STEPS[name].order))
+    seed = int(next((seed for seed in seeds if seed is not None), 0))
     identity = {"model": Path(model), "changes": dict(changes), "seed": seed}
     work = WorkFolder(output, "fresh", identity, overwrite=context.overwrite)
     if work.is_finished():
@@ -76,16 +78,6 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
         save_model(made, folder)
         save_tokenizer(tokenizer, folder)
     return output
-
-
-def _seed_of_next_step(context: RunContext) -> int:
-    """Return the seed of the first step after `[fresh]` that has one."""
-    later = [name for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]
-    for name in sorted(later, key=lambda name: STEPS[name].order):
-        seed = getattr(context.tables[name], "seed", None)
-        if seed is not None:
-            return int(seed)
-    return 0
 
 
 STEPS.add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -48,24 +49,19 @@ def read_passages(source: str | Path) -> list[Passage]:
         InputError: The source cannot be read, is empty, or a record is invalid.
         MissingExtra: A package is needed to read it.
     """
-    may_be_nested = not str(source).startswith("hf:") and format_suffix(Path(source)) == ".json"
-    content = _read_whole(Path(source).expanduser()) if may_be_nested else None
-    records = iterate_records(source) if content is None else _nested_records(content, source)
+    content = None
+    if not str(source).startswith("hf:") and format_suffix(Path(source)) == ".json":
+        path = Path(source).expanduser()
+        if not path.is_file():
+            raise missing_file(path)
+        with suppress(ValueError):  # several values, one per line
+            content = parse_json("\n".join(chain.from_iterable(read_blocks(path))))
+    is_record = isinstance(content, dict) and "data" not in content
+    records = iterate_records(source) if content is None or is_record else _nested_records(content, source)
     passages = [_passage(record, where) for where, record in records]
     if not passages:
         raise InputError(f"{source} is empty: give a file with questions")
     return passages
-
-
-def _read_whole(path: Path) -> Any:
-    """Return the content of a json file; None if it is not one value, or is a single record: read it line by line."""
-    if not path.is_file():
-        raise missing_file(path)
-    try:
-        content = parse_json("\n".join(chain.from_iterable(read_blocks(path))))
-    except ValueError:
-        return None
-    return None if isinstance(content, dict) and "data" not in content else content
 
 
 def _nested_records(content: Any, source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.storage.json import parse_json
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
 from relexify.tokens import make_encodable
@@ -124,14 +124,10 @@ def read_examples(source: str | Path) -> list[Example]:
     return read_nli(source)
 
 
-def read_nli(path: str | Path, *, labels: Collection[str] = NLI_LABELS) -> list[Example]:
+def read_nli(path: str | Path) -> list[Example]:
     """Read tab-separated lines of premise, hypothesis, label and optionally a source.
 
-    A header is skipped, and so are pairs without an agreed label (`-`).
-
-    Args:
-        path: The file, plain or compressed.
-        labels: The valid labels.
+    A header is skipped, and so are pairs without an agreed label (`-`). The file is plain or compressed.
 
     Raises:
         InputError: The file cannot be read, is empty, or a line is invalid.
@@ -149,8 +145,8 @@ def read_nli(path: str | Path, *, labels: Collection[str] = NLI_LABELS) -> list[
         if columns[2] == _NO_AGREEMENT:
             skipped += 1
             continue
-        _check_label(columns[2], labels, where)
-        examples.append(_example(columns[0], columns[1], columns[2], where))
+        label = _label(columns[2], NLI_LABELS, where, numeric=False)
+        examples.append(_example(columns[0], columns[1], label, where))
     return _check_examples(examples, skipped, path)
 
 
@@ -250,7 +246,19 @@ def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]
         InputError: The source cannot be read.
         MissingExtra: A package is needed to read it.
     """
-    return _data_set_records(str(source)) if str(source).startswith("hf:") else _json_records(Path(source))
+    if str(source).startswith("hf:"):
+        yield from _data_set_records(str(source))
+        return
+    path = Path(source)
+    for number, line in _numbered_lines(path):
+        where = f"{path}, line {number},"
+        try:
+            record = parse_json(line)
+        except ValueError as error:
+            raise InputError(f"{where} is not json ({error}): each line must be one object") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{where} holds a {type(record).__name__}: each line must be one json object")
+        yield where, record
 
 
 def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -259,10 +267,8 @@ def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not parts[0] or len(parts) > 3:
         raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
     path, config, split = [*parts, "", ""][:3]
-    try:
+    with importing("datasets", f"reading {name}", "corpora"):
         from datasets import load_dataset
-    except ImportError as error:
-        raise MissingExtra("datasets", f"reading {name}", "corpora") from error
     try:
         data_set = load_dataset(path, config or None, split=split or "train")
     except (OSError, ValueError, RuntimeError) as error:
@@ -320,18 +326,6 @@ def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
     return names
 
 
-def _json_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for number, line in _numbered_lines(path):
-        where = f"{path}, line {number},"
-        try:
-            record = parse_json(line)
-        except ValueError as error:
-            raise InputError(f"{where} is not json ({error}): each line must be one object") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{where} holds a {type(record).__name__}: each line must be one json object")
-        yield where, record
-
-
 def _text(record: Mapping[str, Any], field: str, where: str) -> str:
     text = record[field]
     if not isinstance(text, str):
@@ -351,15 +345,12 @@ def _label(value: Any, labels: Collection[str] | None, where: str, *, numeric: b
         return number
     if not isinstance(value, str | int):
         raise InputError(f"{where} has the label {value!r}: give the name or the number of a class")
-    _check_label(str(value), labels, where)
-    return str(labels[str(value)]) if isinstance(labels, Mapping) else str(value)
-
-
-def _check_label(label: str, labels: Collection[str] | None, where: str) -> None:
+    label = str(value)
     if not label or label.isspace():
         raise InputError(f"{where} has no label: correct the line, or leave it out")
     if labels is not None and label not in labels:
         raise InputError(f"{where} has the unknown label {label!r}: give one of {', '.join(labels)}")
+    return str(labels[label]) if isinstance(labels, Mapping) else label
 
 
 def _example(first: str, second: str | None, label: str | float, where: str) -> Example:

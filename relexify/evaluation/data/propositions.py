@@ -6,12 +6,12 @@ its sense (14, `PRED`). After them, column 14 + n has the roles of all words for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.evaluation.data.treebank import sentence_lines
 from relexify.text.decoding import read_blocks
 from relexify.text.words import is_unspaced
 
@@ -73,23 +73,13 @@ def read_propositions(path: str | Path) -> list[PredicateSentence]:
     file = Path(path).expanduser()
     if not file.is_file():
         raise InputError(f"{path} cannot be read (there is no such file): give a file in the format of CoNLL-2009")
-    sentences = [_sentence(rows, path) for rows in _blocks(file)]
+    sentences = [
+        _sentence({number: line.split("\t") for number, line in lines.items()}, path)
+        for lines in sentence_lines(chain.from_iterable(read_blocks(file)))
+    ]
     if not sentences:
         raise InputError(f"{path} holds no sentences: give a file in the format of CoNLL-2009")
     return sentences
-
-
-def _blocks(file: Path) -> Iterator[dict[int, list[str]]]:
-    """Yield the columns of each sentence, by the number of their line."""
-    block: dict[int, list[str]] = {}
-    for number, line in enumerate(chain.from_iterable(read_blocks(file)), 1):
-        if line.strip():
-            block[number] = line.split("\t")
-        elif block:
-            yield block
-            block = {}
-    if block:
-        yield block
 
 
 def _sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSentence:

@@ -8,16 +8,16 @@ are skipped. Sentences whose heads are not a tree with one root are rejected, as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.text.decoding import read_blocks
 
-__all__ = ["ParsedSentence", "read_treebank", "universal_relation"]
+__all__ = ["ParsedSentence", "read_treebank", "sentence_lines"]
 
 COLUMNS = 10
 
@@ -51,31 +51,53 @@ class ParsedSentence:
     def __len__(self) -> int:
         return len(self.words)
 
-    def universal(self) -> ParsedSentence:
-        """Return the sentence with universal relations: `nmod` for `nmod:poss`."""
-        return replace(self, relations=tuple(universal_relation(relation) for relation in self.relations))
 
-
-def universal_relation(relation: str) -> str:
-    """Return a relation without its language-specific subtype."""
-    return relation.partition(":")[0]
-
-
-def read_treebank(path: str | Path, *, universal: bool = False) -> list[ParsedSentence]:
+def read_treebank(path: str | Path) -> list[ParsedSentence]:
     """Read the sentences of a CoNLL-U file.
-
-    Args:
-        path: The file.
-        universal: Strip the subtypes of relations.
 
     Raises:
         InputError: The file cannot be read, has no sentence, or a line is invalid.
         MissingExtra: The package `conllu` is not installed.
     """
-    sentences = [_sentence(lines, path) for lines in _blocks(path)]
+    with importing("conllu", "reading treebanks", "evaluation"):
+        from conllu.exceptions import ParseException
+        from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
+    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}  # the columns that are needed
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
+    sentences = []
+    for block in sentence_lines(chain.from_iterable(read_blocks(file))):
+        lines = []
+        for number, text in block.items():
+            if text.startswith("#"):
+                continue
+            if (found := text.count("\t") + 1) != COLUMNS:
+                raise InputError(
+                    f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
+                    "correct the line"
+                )
+            try:
+                # conllu also splits at two spaces, which a word may contain.
+                lines.append(_Line(number, parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)))
+            except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
+                raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
+        if lines:
+            sentences.append(_sentence(lines, path))
     if not sentences:
         raise InputError(f"{path} holds no sentences: give a treebank in CoNLL-U (.conllu)")
-    return [sentence.universal() for sentence in sentences] if universal else sentences
+    return sentences
+
+
+def sentence_lines(lines: Iterable[str]) -> Iterator[dict[int, str]]:
+    """Yield the lines of each sentence by their number, from 1; blank lines separate sentences."""
+    sentence: dict[int, str] = {}
+    for number, line in enumerate(chain(lines, [""]), start=1):
+        if line.strip():
+            sentence[number] = line
+        elif sentence:
+            yield sentence
+            sentence = {}
 
 
 @dataclass(frozen=True)
@@ -86,52 +108,18 @@ class _Line:
     token: Any = field(repr=False)
 
 
-def _blocks(path: str | Path) -> Iterator[list[_Line]]:
-    """Yield the lines of each sentence, without comments."""
-    read = _line_reader(path)
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise InputError(f"{path} cannot be read (there is no such file): give a treebank in CoNLL-U (.conllu)")
-    block: list[_Line] = []
-    for number, text in enumerate(chain.from_iterable(read_blocks(file)), start=1):
-        if text.strip() and not text.startswith("#"):
-            block.append(_Line(number, read(text, number)))
-        elif not text.strip() and block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _line_reader(path: str | Path) -> Callable[[str, int], Any]:
-    """Return a function that reads a numbered line with `conllu`; only the columns that are needed are parsed."""
-    try:
-        from conllu.exceptions import ParseException
-        from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
-    except ImportError as error:
-        raise MissingExtra("conllu", "reading treebanks", "evaluation") from error
-    parsers = {name: DEFAULT_FIELD_PARSERS[name] for name in ("id", "head", "misc")}
-
-    def read(text: str, number: int) -> Any:
-        found = text.count("\t") + 1
-        if found != COLUMNS:
-            raise InputError(
-                f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
-                "correct the line"
-            )
-        try:
-            # conllu also splits at two spaces, which a word may contain.
-            return parse_line(re.sub(" {2,}", " ", text), DEFAULT_FIELDS, parsers)
-        except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
-            raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
-
-    return read
-
-
 def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
     words = [line for line in lines if isinstance(line.token["id"], int)]
     for expected, line in enumerate(words, 1):
-        _check_word(line, expected, len(words), path)
+        id, head, where = line.token["id"], line.token["head"], f"{path}, line {line.number}"
+        if id != expected:
+            raise InputError(f"{where}: found word {id} where word {expected} is expected; number the words from 1")
+        if head is None:
+            raise InputError(f"{where}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
+        if not 0 <= head <= len(words):
+            raise InputError(f"{where}: the head of word {id} is {head}, and the sentence has {len(words)} words")
+        if line.token["deprel"] == "_":
+            raise InputError(f"{where}: word {id} has no relation ('_') to its head; give a treebank with relations")
     if any(line.token["id"] is None for line in lines):
         number = next(line.number for line in lines if line.token["id"] is None)
         raise InputError(f"{path}, line {number}: the word has no number; number the words of a sentence from 1")
@@ -146,19 +134,6 @@ def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
         tuple(line.token["upos"] for line in words),
         _spaces(lines, [line.token["form"] for line in words], path),
     )
-
-
-def _check_word(line: _Line, expected: int, count: int, path: str | Path) -> None:
-    id, head, relation = line.token["id"], line.token["head"], line.token["deprel"]
-    where = f"{path}, line {line.number}"
-    if id != expected:
-        raise InputError(f"{where}: found word {id} where word {expected} is expected; number the words from 1")
-    if head is None:
-        raise InputError(f"{where}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
-    if not 0 <= head <= count:
-        raise InputError(f"{where}: the head of word {id} is {head}, and the sentence has {count} words")
-    if relation == "_":
-        raise InputError(f"{where}: word {id} has no relation ('_') to its head; give a treebank with relations")
 
 
 def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:

@@ -1,8 +1,9 @@
 """Examples of a task as model inputs, and tags of words from the model's predictions.
 
 Every word of a tagged sentence is tokenized as it would be after a space in running text, the first one too, so that a
-tokenizer that marks the starts of words does not need `add_prefix_space`. The first piece of a word carries its tag. A
-word without pieces (a lone U+200B) and a word beyond the longest sequence carry none, and still count in a score.
+tokenizer that marks the starts of words does not need `add_prefix_space`; in a script without spaces, as it is: after a
+space, its first piece would often be that space. The first piece of a word carries its tag. A word without pieces (a
+lone U+200B) and a word beyond the longest sequence carry none, and still count in a score.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
 from relexify.evaluation.finetuning.windows import Window, encode_passages
 from relexify.pretrained.architecture import IGNORED, encoder_frame
-from relexify.tokens import copy_backend, encode_words, make_encodable
+from relexify.tokens import copy_backend, encode_sentences
 
 __all__ = [
     "TARGETS",
@@ -39,8 +40,6 @@ __all__ = [
 
 TARGETS = ("labels", "start_positions", "end_positions")
 """What a model is trained to predict, among the arrays of a batch."""
-_BATCH = 10_000
-"""Distinct words that are tokenized at a time."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,19 @@ def encode(
         token_types: Number of token types (first text, second text) that the model distinguishes.
     """
     label_ids = {label: number for number, label in enumerate(problem.labels)}
+    rows: list[dict[str, Any]]
     if problem.task.predicts == "tags":
-        return _encode_sentences(
-            [each for each in data if isinstance(each, TaggedSentence)], tokenizer, label_ids, length
-        )
+        sentences = [each for each in data if isinstance(each, TaggedSentence)]
+        pieces = tokenize_words(tokenizer, [sentence.words for sentence in sentences], length=length)
+        rows = [
+            {
+                "input_ids": list(tokenized.ids),
+                "attention_mask": [1] * len(tokenized.ids),
+                "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
+            }
+            for tokenized, sentence in zip(pieces, sentences, strict=True)
+        ]
+        return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
     if problem.task.predicts == "choice":
         questions = [each for each in data if isinstance(each, Question)]
         return _encode_questions(questions, tokenizer, len(label_ids), length, token_types)
@@ -153,14 +161,15 @@ def tokenize_words(
     room = length - len(before) - len(after)
     if room < 1:
         raise InputError(f"length = {length} leaves no room for words beside special tokens: give a longer one")
-    pieces = _pieces_of_words(tokenizer, sorted({word for sentence in sentences for word in sentence}))
+    backend = copy_backend(tokenizer)
+    backend.encode_special_tokens = True  # a word that spells a special token is text
     tokenized = []
-    for sentence in sentences:
+    for words in encode_sentences(backend, sentences):
         ids: list[int] = []
         first: list[int | None] = []
-        for word in sentence:
-            first.append(len(before) + len(ids) if pieces[word] and len(ids) < room else None)
-            ids.extend(pieces[word][: max(0, room - len(ids))])
+        for pieces in words:
+            first.append(len(before) + len(ids) if pieces and len(ids) < room else None)
+            ids.extend(pieces[: max(0, room - len(ids))])
         tokenized.append(WordPieces((*before, *ids, *after), tuple(first)))
     return tokenized
 
@@ -232,33 +241,3 @@ def _encode_texts(
     if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
         names.append("token_type_ids")
     return [{name: list(encoded[name][index]) for name in names} for index in range(len(firsts))]
-
-
-def _encode_sentences(
-    sentences: Sequence[TaggedSentence],
-    tokenizer: PreTrainedTokenizerFast,
-    label_ids: Mapping[str, int],
-    length: int,
-) -> Inputs:
-    pieces = tokenize_words(tokenizer, [sentence.words for sentence in sentences], length=length)
-    rows: list[dict[str, Any]] = [
-        {
-            "input_ids": list(tokenized.ids),
-            "attention_mask": [1] * len(tokenized.ids),
-            "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
-        }
-        for tokenized, sentence in zip(pieces, sentences, strict=True)
-    ]
-    return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
-
-
-def _pieces_of_words(tokenizer: PreTrainedTokenizerFast, words: Sequence[str]) -> dict[str, list[int]]:
-    """Tokenize distinct words as after a space."""
-    backend = copy_backend(tokenizer)
-    backend.encode_special_tokens = True  # a word that spells a special token is text
-    pieces: dict[str, list[int]] = {}
-    for start in range(0, len(words), _BATCH):
-        batch = words[start : start + _BATCH]
-        encodings = encode_words(backend, [make_encodable(word)[0] for word in batch], after_space=True)
-        pieces.update(zip(batch, encodings, strict=True))
-    return pieces

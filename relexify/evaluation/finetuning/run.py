@@ -34,6 +34,7 @@ from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.pretrained.runnable import evaluating
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
@@ -204,7 +205,7 @@ class FineTuner:
             # Loaded again: encoding the examples left truncation on, which tokenizer.json would keep.
             save_tokenizer(load_tokenizer(self.model), beside)
 
-    def score(self, model: PreTrainedModel, data: Inputs, *, seed: int = 0, padding: int | None = None) -> SeedResult:
+    def score(self, model: PreTrainedModel, data: Inputs, *, padding: int | None = None) -> SeedResult:
         """Score a model. All words count, also those that the model did not see."""
         task, labels = self.problem.task, self.problem.labels
         logits = self._logits(model, data.rows, self.padding if padding is None else padding)
@@ -222,7 +223,7 @@ class FineTuner:
                 word_tags(pieces, each.argmax(-1), labels, default=self.problem.default)
                 for pieces, each in zip(data.pieces, logits, strict=True)
             ]
-        result = SeedResult(seed, task.metric(data.gold, predicted, task=self.problem.name))
+        result = SeedResult(0, task.metric(data.gold, predicted, task=self.problem.name))
         if task.table is None:
             return result
         table = task.table(data.gold, predicted)
@@ -237,9 +238,9 @@ class FineTuner:
         size = self.options.micro_batch or self.options.batch
         order = sorted(range(len(rows)), key=lambda index: -row_width(rows[index]))
         logits: dict[int, np.ndarray] = {}
-        was_training, answers = model.training, self.problem.task.predicts == "answer"
-        model.eval()
+        answers = self.problem.task.predicts == "answer"
         with (
+            evaluating(model),
             torch.inference_mode(),
             torch.autocast(model.device.type, torch.bfloat16, enabled=computes_in_bfloat16(self.options.precision)),
         ):
@@ -256,7 +257,6 @@ class FineTuner:
                         "try a lower learning rate or a longer warm-up"
                     )
                 logits.update(zip(indices, output.cpu().numpy(), strict=True))
-        model.train(was_training)
         return [logits[index] for index in range(len(rows))]
 
 

@@ -68,9 +68,14 @@ def encode_passages(
         sides, offsets = encoded.sequence_ids(number), encoded["offset_mapping"][number]
         spans = tuple((span[0], span[1]) if side == 1 else None for side, span in zip(sides, offsets, strict=True))
         windows.append(Window(passage, passages[passage].context, spans))
-        start, end = _answer_tokens(passages[passage], spans)
+        start, end = passages[passage].start, passages[passage].start + len(passages[passage].answers[0])
+        known = [(position, span) for position, span in enumerate(spans) if span is not None]
+        answer = [position for position, span in known if span[0] < end and span[1] > start]
+        if not answer or known[0][1][0] > start or known[-1][1][1] < end:  # the answer is not all there
+            answer = [0]
         rows.append(
-            {name: list(encoded[name][number]) for name in names} | {"start_positions": start, "end_positions": end}
+            {name: list(encoded[name][number]) for name in names}
+            | {"start_positions": answer[0], "end_positions": answer[-1]}
         )
     return rows, windows
 
@@ -101,13 +106,3 @@ def _shorten(text: str, tokenizer: PreTrainedTokenizerFast, tokens: int) -> str:
     """Return the beginning of a text that has at most this many tokens."""
     offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return text if len(offsets) <= tokens else text[: offsets[tokens - 1][1]]
-
-
-def _answer_tokens(passage: Passage, spans: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
-    """Return the positions of the first and the last token of the answer; 0 and 0 if it is not all there."""
-    start, end = passage.start, passage.start + len(passage.answers[0])
-    known = [(position, span) for position, span in enumerate(spans) if span is not None]
-    inside = [position for position, span in known if span[0] < end and span[1] > start]
-    if not inside or known[0][1][0] > start or known[-1][1][1] < end:
-        return 0, 0
-    return inside[0], inside[-1]

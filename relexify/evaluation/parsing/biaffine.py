@@ -172,7 +172,9 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
             relations: Gold relations by index, `IGNORED` likewise [batch × words].
         """
         words = self.score_words(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
-        arcs = words.arc_scores.masked_fill(_impossible(word_mask), -torch.inf)
+        padding = torch.cat([torch.zeros_like(word_mask[:, :1]), ~word_mask], dim=1)[:, None, :]
+        itself = torch.eye(word_mask.shape[1] + 1, dtype=torch.bool, device=word_mask.device)[1:]
+        arcs = words.arc_scores.masked_fill(padding | itself, -torch.inf)
         output = BiaffineOutput(None, arcs, words.label_heads, words.label_dependents)
         if heads is not None and relations is not None:
             with full_precision(arcs):
@@ -298,13 +300,6 @@ def _perceptron(width: int, size: int, dropout: float) -> nn.Sequential:
 
 def _with_one(vectors: torch.Tensor) -> torch.Tensor:
     return torch.cat([vectors, torch.ones_like(vectors[..., :1])], dim=-1)
-
-
-def _impossible(word_mask: torch.Tensor) -> torch.Tensor:
-    """Mark arcs from padding, and from a word to itself [batch × words × 1 + words]."""
-    padding = torch.cat([torch.zeros_like(word_mask[:, :1]), ~word_mask], dim=1)[:, None, :]
-    words = word_mask.shape[1]
-    return padding | torch.eye(words + 1, dtype=torch.bool, device=word_mask.device)[1:]
 
 
 def _mean_nats(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:

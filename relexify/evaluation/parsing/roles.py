@@ -18,8 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import EvidenceError, InputError, TrainingError
 from relexify.evaluation.data.propositions import PredicateSentence, Proposition
 from relexify.evaluation.parsing.biaffine import BiaffineOutput, BiaffineParser, WordScores, full_precision
-from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch
-from relexify.evaluation.parsing.prediction import predict
+from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch, predict
 from relexify.evaluation.parsing.training import Formalism
 from relexify.pretrained.architecture import IGNORED
 from relexify.scoring import Score
@@ -62,7 +61,15 @@ class RoleLabeller(BiaffineParser):
         output = BiaffineOutput(None, scores.arc_scores, scores.label_heads, scores.label_dependents)
         if roles is not None:
             with full_precision(scores.arc_scores):
-                output.loss = _arc_nats(scores.arc_scores, roles) + self._label_nats(scores, roles)
+                # Arcs to ROOT do not count, since which words are predicates is given.
+                gold, arcs = roles[:, :, 1:], scores.arc_scores[:, :, 1:]
+                counted = gold != IGNORED
+                nats = binary_cross_entropy_with_logits(arcs, (gold != NO_ROLE).to(arcs.dtype), reduction="none")
+                arc_nats = nats.masked_fill(~counted, 0.0).sum() / counted.sum().clamp(min=1)
+                row, word, head = (roles >= 0).nonzero(as_tuple=True)
+                labels = self.scores_of(scores, row, word, head)
+                label_nats = cross_entropy(labels, roles[row, word, head], reduction="sum") / max(1, len(row))
+                output.loss = arc_nats + label_nats
         return output
 
     def scores_of(self, words: WordScores, row: torch.Tensor, word: torch.Tensor, head: torch.Tensor) -> torch.Tensor:
@@ -70,12 +77,6 @@ class RoleLabeller(BiaffineParser):
         dependents, heads = words.label_dependents[row, word], words.label_heads[row, head]
         scores: torch.Tensor = self.label.between(dependents[None], heads[None])[0]
         return scores
-
-    def _label_nats(self, words: WordScores, roles: torch.Tensor) -> torch.Tensor:
-        """Return the mean cross entropy of the labels of gold arcs."""
-        row, word, head = (roles >= 0).nonzero(as_tuple=True)
-        scores = self.scores_of(words, row, word, head)
-        return cross_entropy(scores, roles[row, word, head], reduction="sum") / max(1, len(row))
 
 
 class RoleScores(NamedTuple):
@@ -166,14 +167,6 @@ def _proposition(labeller: RoleLabeller, scores: WordScores, row: int, words: in
     best = labeller.scores_of(scores, torch.full_like(word, row), word, head).argmax(-1).tolist()
     sense, *roles = (labeller.config.relations[label] for label in best)
     return Proposition(predicate, sense, tuple(zip(arguments.tolist(), roles, strict=True)))
-
-
-def _arc_nats(scores: torch.Tensor, roles: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy of arcs to predicates; not to ROOT, since which words are predicates is given."""
-    gold, scores = roles[:, :, 1:], scores[:, :, 1:]
-    counted = gold != IGNORED
-    nats = binary_cross_entropy_with_logits(scores, (gold != NO_ROLE).to(scores.dtype), reduction="none")
-    return nats.masked_fill(~counted, 0.0).sum() / counted.sum().clamp(min=1)
 
 
 def _facts(sentence: int, propositions: Sequence[Proposition]) -> Iterator[tuple[int, int, int | None, str]]:

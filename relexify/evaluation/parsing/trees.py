@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from relexify.errors import EvidenceError, InputError, MissingExtra, TrainingError
-from relexify.evaluation.data.treebank import ParsedSentence, universal_relation
+from relexify.errors import EvidenceError, InputError, TrainingError, importing
+from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch
-from relexify.evaluation.parsing.prediction import predict
+from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch, predict
 from relexify.evaluation.parsing.training import Formalism
 from relexify.scoring import Score
 
@@ -55,18 +54,16 @@ def attachment_scores(
     predicted: Sequence[Parse | ParsedSentence],
     *,
     punctuation: bool = True,
-    universal: bool = True,
 ) -> AttachmentScores:
     """Return unlabelled and labelled attachment scores, from 0 to 1.
 
-    The defaults are those of the official evaluation of CoNLL 2018 on gold words: every word counts, and relations are
-    compared without their subtypes.
+    As in the official evaluation of CoNLL 2018 on gold words, every word counts by default, and relations are compared
+    without their language-specific subtypes: `nmod:poss` equals `nmod`.
 
     Args:
         gold: The treebank.
         predicted: A parse of each of its sentences.
         punctuation: Whether words with the tag PUNCT count (not in RAMEN's tables).
-        universal: Whether to ignore subtypes: `nmod:poss` equals `nmod`.
 
     Raises:
         InputError: The two do not have the same sentences.
@@ -84,9 +81,7 @@ def attachment_scores(
         for index, tag in enumerate(right.upos):
             if tag == PUNCTUATION and not punctuation:
                 continue
-            gold_relation, relation = right.relations[index], found.relations[index]
-            if universal:
-                gold_relation, relation = universal_relation(gold_relation), universal_relation(relation)
+            gold_relation, relation = (each.relations[index].partition(":")[0] for each in (right, found))
             words += 1
             attached += right.heads[index] == found.heads[index]
             labelled += right.heads[index] == found.heads[index] and gold_relation == relation
@@ -102,7 +97,7 @@ def attachment_scores(
 def parse(
     parser: BiaffineParser,
     tokenizer: PreTrainedTokenizerFast,
-    sentences: Sequence[ParsedSentence | Sequence[str]],
+    sentences: Sequence[ParsedSentence],
     *,
     batch: int = 64,
 ) -> list[Parse]:
@@ -115,19 +110,17 @@ def parse(
         batch: Sentences at a time.
 
     Raises:
-        InputError: A sentence is not a list of words.
         TrainingError: A score is NaN or infinite.
         VocabularyError: The tokenizer is not the parser's.
         MissingExtra: The package `ufal.chu-liu-edmonds` is not installed.
     """
-    words = [each if isinstance(each, ParsedSentence) else _unparsed(each) for each in sentences]
 
     def decode(tokenized: Sequence[TokenizedSentence], read: Sequence[ParsedSentence]) -> Iterator[Parse]:
         for sentence, tree in zip(read, _trees(parser, tokenized), strict=True):
             missing = len(sentence) - len(tree.heads)
             yield Parse(tree.heads + (NO_HEAD,) * missing, tree.relations + (NO_RELATION,) * missing)
 
-    return predict(parser, tokenizer, words, decode, batch=batch)
+    return predict(parser, tokenizer, sentences, decode, batch=batch)
 
 
 def best_tree(scores: np.ndarray) -> list[int]:
@@ -143,10 +136,8 @@ def best_tree(scores: np.ndarray) -> list[int]:
     Raises:
         TrainingError: A score is NaN or infinite.
     """
-    try:
+    with importing("ufal.chu-liu-edmonds", "parsing", "evaluation"):
         from ufal.chu_liu_edmonds import chu_liu_edmonds
-    except ImportError as error:
-        raise MissingExtra("ufal.chu-liu-edmonds", "parsing", "evaluation") from error
     words = len(scores)
     if not words:
         return []
@@ -175,13 +166,6 @@ def _trees(parser: BiaffineParser, sentences: Sequence[TokenizedSentence]) -> It
     for row, sentence in enumerate(sentences):
         names = (parser.config.relations[int(label)] for label in labels[row, : sentence.words])
         yield Parse(tuple(heads[row, : sentence.words].tolist()), tuple(names))
-
-
-def _unparsed(words: Sequence[str]) -> ParsedSentence:
-    if isinstance(words, str):
-        raise InputError(f"{words[:40]!r} is a text, not a list of words: split it into words first")
-    count = len(words)
-    return ParsedSentence(tuple(words), (NO_HEAD,) * count, (NO_RELATION,) * count, (NO_RELATION,) * count)
 
 
 TREES: Formalism[ParsedSentence, GoldTree, Parse] = Formalism(

@@ -7,7 +7,7 @@ similar length are read together, padded on the right and masked, so that a row 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
-from relexify.text import is_unspaced
-from relexify.tokens import copy_backend, encode_words, make_encodable
+from relexify.tokens import copy_backend, encode_sentences, make_encodable
 
 __all__ = ["sentence_means", "word_means"]
 
@@ -89,8 +89,10 @@ def word_means(
         VocabularyError: The tokenizer is not the model's.
     """
     reader = _reader(model, tokenizer, length)
-    pieces = _pieces_of_words(reader.backend, sentences)
-    fitting = [_fitting(words, reader.room) for words in pieces]
+    pieces = encode_sentences(reader.backend, sentences)
+    # How many words of each sentence, from the first, fit together.
+    ends = (np.cumsum([len(ids) for ids in words]) for words in pieces)
+    fitting = [int(np.searchsorted(each, reader.room, side="right")) for each in ends]
     truncated = sum(bool(ids) for words, fit in zip(pieces, fitting, strict=True) for ids in words[fit:])
     _warn_of_truncated("words", truncated, sum(map(len, pieces)), reader)
     sequences = [
@@ -143,29 +145,6 @@ def _reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: 
     return _Reader(backend, before, after, 0 if padding is None else int(padding), room)
 
 
-def _pieces_of_words(backend: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[list[list[int]]]:
-    """Return the pieces of every word; each distinct word is tokenized once."""
-    spaced = [(sentence, not _is_unspaced(sentence)) for sentence in sentences]
-    known: dict[bool, dict[str, list[int]]] = {}
-    for after_space in (False, True):
-        words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
-        ids = encode_words(backend, [make_encodable(word)[0] for word in words], after_space=after_space)
-        known[after_space] = dict(zip(words, ids, strict=True))
-    return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
-
-
-def _is_unspaced(sentence: Sequence[str]) -> bool:
-    """Return whether most words that begin with a letter begin with one of a script without spaces."""
-    begins = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
-    return 2 * sum(map(is_unspaced, begins)) > len(begins)
-
-
-def _fitting(words: Sequence[Sequence[int]], room: int) -> int:
-    """Return how many words, from the first, fit together."""
-    ends = np.cumsum([len(ids) for ids in words])
-    return int(np.searchsorted(ends, room, side="right"))
-
-
 def _warn_of_truncated(what: str, truncated: int, total: int, reader: _Reader) -> None:
     if truncated:
         logger.warning(
@@ -177,18 +156,14 @@ def _means(model: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequenc
     """Return the means of each sequence's units, [units × d] float32; sequences of similar length share a batch."""
     means = [np.zeros((len(each.lengths), _width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), index) for index, each in enumerate(sequences) if each.pieces)
-    encoder, was_training = inner_encoder(model), model.training
-    model.eval()
-    try:
-        with track("reading", len(order)) as advance, torch.inference_mode():
-            for start in range(0, len(order), batch):
-                indices = [index for _, index in order[start : start + batch]]
-                found = _batch_means(encoder, reader, [sequences[index] for index in indices], model.device)
-                for index, rows in zip(indices, found, strict=True):
-                    means[index] = rows[: len(means[index])]
-                advance(len(indices))
-    finally:
-        model.train(was_training)
+    encoder = inner_encoder(model)
+    with evaluating(model), torch.inference_mode(), track("reading", len(order)) as advance:
+        for start in range(0, len(order), batch):
+            indices = [index for _, index in order[start : start + batch]]
+            found = _batch_means(encoder, reader, [sequences[index] for index in indices], model.device)
+            for index, rows in zip(indices, found, strict=True):
+                means[index] = rows[: len(means[index])]
+            advance(len(indices))
     return means
 
 

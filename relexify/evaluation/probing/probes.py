@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evaluation.metrics import accuracy
 from relexify.evaluation.probing.features import LENGTH, sentence_means, word_means
 from relexify.scoring import Score
 
@@ -69,7 +70,7 @@ def probe_pairs(
     probe = fit_probe(
         features[: len(training)], [label for _, _, label in training], penalty=penalty, device=model.device
     )
-    return _accuracy("NLI probe", probe.predict(features[len(training) :]), [label for _, _, label in test], "examples")
+    return accuracy([label for _, _, label in test], probe.predict(features[len(training) :]), task="NLI probe")
 
 
 def probe_words(
@@ -114,7 +115,7 @@ def probe_words(
     tags = [tag for tag, seen in zip(training_tags, is_seen, strict=True) if seen]
     probe = fit_probe(training_rows[is_seen], tags, penalty=penalty, device=model.device)
     predicted = [tag if seen else None for tag, seen in zip(probe.predict(test_rows), is_seen_in_test, strict=True)]
-    return _accuracy("POS probe", predicted, test_tags, "words")
+    return accuracy(test_tags, predicted, task="POS probe", unit="words")
 
 
 @dataclass(frozen=True)
@@ -206,8 +207,3 @@ def _check_tags(side: str, sentences: Sequence[TaggedWords]) -> None:
             raise InputError(
                 f"{side} sentence {number} has {len(words)} words and {len(tags)} tags: give one tag for each word"
             )
-
-
-def _accuracy(task: str, predicted: Sequence[Hashable], gold: Sequence[Hashable], unit: str) -> Score:
-    right = sum(one == other for one, other in zip(predicted, gold, strict=True))
-    return Score(task, "accuracy", right / len(gold), True, len(gold), unit)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from relexify.errors import EvidenceError, InputError, MissingExtra
+from relexify.errors import EvidenceError, InputError, importing
 from relexify.evidence.bitext.encoding import EncodedBitext, Side
 from relexify.evidence.bitext.links import DirectedLinks, Links, parse_links
 from relexify.progress import track
@@ -29,10 +29,8 @@ def import_eflomal() -> ModuleType:
     Raises:
         MissingExtra: It is not installed.
     """
-    try:
+    with importing("eflomal", "aligning parallel text", "alignment"):
         import eflomal
-    except ImportError as error:
-        raise MissingExtra("eflomal", "aligning parallel text", "alignment") from error
     module: ModuleType = eflomal
     return module
 
@@ -47,7 +45,15 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
         EvidenceError: No pair can be aligned, or eflomal fails.
     """
     eflomal = import_eflomal()
-    lines = _alignable(pairs)
+    lengths = np.stack([pairs.source.lengths, pairs.target.lengths])
+    complete, short = (lengths > 0).all(axis=0), (lengths <= LONGEST).all(axis=0)
+    lines = np.flatnonzero(complete & short)
+    if not len(lines):
+        raise EvidenceError(
+            f"none of the {len(pairs)} lines of parallel text has tokens on both sides: check that the files are right"
+        )
+    if long := int((complete & ~short).sum()):
+        logger.warning("%d pairs have more than %d tokens and are not aligned", long, LONGEST)
     with TemporaryDirectory(prefix="relexify-") as folder, track("aligning with eflomal", None):
         forward, reverse = Path(folder) / "forward", Path(folder) / "reverse"
         source, target = _as_numbers(pairs.source, lines), _as_numbers(pairs.target, lines)
@@ -59,20 +65,6 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
                 f"eflomal ended without links for all {len(lines)} pairs ({error}): check that there is space in "
                 f"{Path(folder).parent}, or align the text with another tool and give its links (`alignment`)"
             ) from error
-
-
-def _alignable(pairs: EncodedBitext) -> np.ndarray:
-    """Return the lines that eflomal can align, int64 [n]."""
-    lengths = np.stack([pairs.source.lengths, pairs.target.lengths])
-    complete, short = (lengths > 0).all(axis=0), (lengths <= LONGEST).all(axis=0)
-    lines = np.flatnonzero(complete & short)
-    if not len(lines):
-        raise EvidenceError(
-            f"none of the {len(pairs)} lines of parallel text has tokens on both sides: check that the files are right"
-        )
-    if long := int((complete & ~short).sum()):
-        logger.warning("%d pairs have more than %d tokens and are not aligned", long, LONGEST)
-    return lines
 
 
 def _as_numbers(side: Side, lines: np.ndarray) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from math import log
 from typing import TYPE_CHECKING, Literal
 
@@ -154,26 +154,14 @@ class _SideBuilder:
 
     def _add_words(self, text: str, encoding: Encoding) -> None:
         """Assign to each word the tokens that end in it; a token of white space alone belongs to none."""
-        word_at = _word_of_each_character(text)
+        before = (" ", *text[:-1])
+        # [characters]: how many words have begun up to each one, itself included
+        begun = list(accumulate(not at.isspace() and last.isspace() for last, at in zip(before, text, strict=True)))
         tokens: list[list[int]] = [[] for _ in text.split()]
         for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            if end > start and (word := word_at[end - 1]) >= 0:
-                tokens[word].append(id)
+            if end > start and not text[end - 1].isspace():
+                tokens[begun[end - 1] - 1].append(id)
         for ids in tokens:
             self._ids.extend(ids)
             self._units.append(len(self._ids))
         self._lines.append(len(self._units) - 1)
-
-
-def _word_of_each_character(text: str) -> list[int]:
-    """Return the index of the word of each character, -1 for white space."""
-    words, word, inside = [], -1, False
-    for character in text:
-        if character.isspace():
-            inside = False
-            words.append(-1)
-            continue
-        word += not inside
-        inside = True
-        words.append(word)
-    return words

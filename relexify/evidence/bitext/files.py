@@ -14,7 +14,7 @@ from relexify.storage.files import sha256_of
 from relexify.storage.json import parse_json
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
 
-__all__ = ["FIELDS", "Columns", "JsonPairs", "PairFile", "SideBySide", "open_pair_files"]
+__all__ = ["FIELDS", "PairFile", "PairedLines", "SideBySide", "open_pair_files"]
 
 FIELDS = ("source", "target")
 """Default fields of json lines."""
@@ -53,10 +53,17 @@ def open_pair_files(
 
 
 @dataclass(frozen=True)
-class Columns:
-    """A text file with a tab between the two sides; anything after a second tab is ignored."""
+class PairedLines:
+    """A text file with a pair on every line: two columns, or a json object.
+
+    Attributes:
+        path: The file.
+        fields: The fields of the object that are the sides; None for two columns with a tab between them, of which any
+            further ones are ignored.
+    """
 
     path: Path
+    fields: tuple[str, str] | None
 
     @property
     def name(self) -> str:
@@ -64,22 +71,29 @@ class Columns:
         return str(self.path)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the two columns."""
+        """Yield the two sides of every line."""
         for number, line in enumerate(_lines(self.path), start=1):
             if not line.strip():
-                yield "", ""
-                continue
-            if "\t" not in line:
+                left, right = "", ""
+            elif self.fields is not None:
+                location = f"{self.path}, line {number},"
+                try:
+                    record = parse_json(line)
+                except ValueError as error:
+                    raise InputError(f"{location} is not json ({error}): each line must be one object") from error
+                left, right = (_field(record, field, location) for field in self.fields)
+            elif "\t" in line:
+                left, right, *_ = line.split("\t", 2)
+            else:
                 raise InputError(
                     f"{self.path}, line {number}, has no tab: put a tab between a sentence and its translation, or "
                     "write two files of equal length as one name with braces, such as 'news.{en,de}'"
                 )
-            left, right, *_ = line.split("\t", 2)
             yield left, right
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the file."""
-        return sha256_of(self.path)
+        """Return the sha256 of the file, and the names of the fields."""
+        return sha256_of(self.path) if self.fields is None else f"{sha256_of(self.path)} {self.fields}"
 
 
 @dataclass(frozen=True)
@@ -110,37 +124,6 @@ class SideBySide:
         return f"{sha256_of(self.left)} {sha256_of(self.right)}"
 
 
-@dataclass(frozen=True)
-class JsonPairs:
-    """A file with one json object per line, two fields of which are the sides."""
-
-    path: Path
-    fields: tuple[str, str]
-
-    @property
-    def name(self) -> str:
-        """The path."""
-        return str(self.path)
-
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the two fields of every record."""
-        for number, line in enumerate(_lines(self.path), start=1):
-            if not line.strip():
-                yield "", ""
-                continue
-            location = f"{self.path}, line {number},"
-            try:
-                record = parse_json(line)
-            except ValueError as error:
-                raise InputError(f"{location} is not json ({error}): each line must be one object") from error
-            left, right = (_field(record, field, location) for field in self.fields)
-            yield left, right
-
-    def fingerprint(self) -> str:
-        """Return the sha256 of the file and the names of the fields."""
-        return f"{sha256_of(self.path)} {self.fields}"
-
-
 def _open_file(name: str | Path, fields: tuple[str, str]) -> PairFile:
     path = Path(name).expanduser()
     braces = _BRACES.search(str(path))
@@ -148,9 +131,7 @@ def _open_file(name: str | Path, fields: tuple[str, str]) -> PairFile:
         before, after = str(path)[: braces.start()], str(path)[braces.end() :]
         left, right = (_existing(Path(f"{before}{side}{after}")) for side in braces.groups())
         return SideBySide(left, right)
-    if format_suffix(_existing(path)) in JSON_SUFFIXES:
-        return JsonPairs(path, fields)
-    return Columns(path)
+    return PairedLines(path, fields if format_suffix(_existing(path)) in JSON_SUFFIXES else None)
 
 
 def _existing(path: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from relexify.errors import InputError
+from relexify.errors import check_choice
 from relexify.evidence.bitext.links import Links, sorted_distinct
 from relexify.progress import track
 
@@ -33,8 +33,7 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
     Raises:
         InputError: `how` is not one of these.
     """
-    if how not in get_args(Symmetrisation):
-        raise InputError(f"there is no symmetrisation {how!r}: choose one of {', '.join(get_args(Symmetrisation))}")
+    check_choice("symmetrisation", how, get_args(Symmetrisation))
     ours, theirs = forward.keys(), reverse.keys()
     if how == "forward":
         return Links.from_keys(ours)

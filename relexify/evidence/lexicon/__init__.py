@@ -4,13 +4,13 @@ lexicon.py           `BilingualLexicon`: pairs of words; identical words, pivoti
 reading.py           read a dictionary of any format; two columns are read here
 dictd.py, tei.py     the formats of FreeDict
 files.py             what the readers share
-frequencies.py       word frequencies: of vectors, of text, from a file, from the package wordfreq
+frequencies.py       word frequencies: of vectors, or from a file
 correspondences.py   find the entries of a dictionary in two vocabularies
 retrieval.py         measure how well aligned vectors translate
 """
 
 from relexify.evidence.lexicon.correspondences import Correspondences, find_correspondences
-from relexify.evidence.lexicon.frequencies import count_words, package_frequencies, read_frequencies, vector_frequencies
+from relexify.evidence.lexicon.frequencies import read_frequencies, vector_frequencies
 from relexify.evidence.lexicon.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality, csls_nearest, translation_quality
 
@@ -18,10 +18,8 @@ __all__ = [
     "BilingualLexicon",
     "Correspondences",
     "Quality",
-    "count_words",
     "csls_nearest",
     "find_correspondences",
-    "package_frequencies",
     "read_frequencies",
     "translation_quality",
     "vector_frequencies",

@@ -46,7 +46,13 @@ def read_dictd(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         InputError: One of the two files is missing or damaged, or they do not belong together.
     """
-    index_path, dict_path = _both_files(path)
+    stem = str(path).removesuffix(".dz").removesuffix(".dict").removesuffix(".index")
+    index_path = Path(stem + ".index")
+    if not index_path.is_file():
+        raise InputError(f"{path} has no index: {index_path.name} must be next to it")
+    dict_path = next((Path(stem + end) for end in (".dict.dz", ".dict") if Path(stem + end).is_file()), None)
+    if dict_path is None:
+        raise InputError(f"{index_path} has no entries: {Path(stem).name}.dict or .dict.dz must be next to it")
     content = read_content(dict_path)
     for (start, length), headwords in sorted(_read_index(index_path, len(content)).items()):
         try:
@@ -66,17 +72,6 @@ def plain_words(text: str) -> Iterator[str]:
     for word in SEPARATOR.split(TAG.sub(",", text)):
         if plain := tidy(word).strip('"“”„«»').strip():
             yield plain
-
-
-def _both_files(path: Path) -> tuple[Path, Path]:
-    stem = str(path).removesuffix(".dz").removesuffix(".dict").removesuffix(".index")
-    index_path = Path(stem + ".index")
-    if not index_path.is_file():
-        raise InputError(f"{path} has no index: {index_path.name} must be next to it")
-    for suffix in (".dict.dz", ".dict"):
-        if (dict_path := Path(stem + suffix)).is_file():
-            return index_path, dict_path
-    raise InputError(f"{index_path} has no entries: {Path(stem).name}.dict or .dict.dz must be next to it")
 
 
 def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:

@@ -1,22 +1,21 @@
-"""Word frequencies: from vectors with counts, from text, from a file, or from the package wordfreq.
+"""Word frequencies: from vectors with counts, or from a file.
 
-All functions return a mapping from word to weight. Only ratios matter to the callers, so counts, shares and estimates
+Both functions return a mapping from word to weight. Only ratios matter to the callers, so counts, shares and estimates
 are interchangeable, but should not be mixed in one computation.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError
 from relexify.evidence.lexicon.reading import read_two_columns
 
-__all__ = ["CountedWords", "count_words", "package_frequencies", "read_frequencies", "vector_frequencies"]
+__all__ = ["CountedWords", "read_frequencies", "vector_frequencies"]
 
 
 class CountedWords(Protocol):
@@ -44,14 +43,6 @@ def vector_frequencies(vectors: CountedWords) -> dict[str, float]:
     return dict(zip(reversed(vectors.words), reversed(weights), strict=True))
 
 
-def count_words(texts: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Count the words of texts that are already split into words."""
-    counts: Counter[str] = Counter()
-    for words in texts:
-        counts.update(words)
-    return {word: float(count) for word, count in counts.items()}
-
-
 def read_frequencies(path: Path) -> dict[str, float]:
     """Read a list of words and their counts or shares, one word on each line.
 
@@ -69,28 +60,3 @@ def read_frequencies(path: Path) -> dict[str, float]:
     if not any(frequencies.values()):
         raise InputError(f"{path} has no word that occurs: give one word and its count on each line")
     return frequencies
-
-
-def package_frequencies(language: str) -> dict[str, float]:
-    """Return the relative frequencies of a language's words, from the package wordfreq.
-
-    Args:
-        language: A code such as `"de"` or `"pt-BR"`.
-
-    Raises:
-        MissingExtra: The package is not installed.
-        InputError: It has no list for the language. (By itself it would return English words for Swahili.)
-    """
-    try:
-        import wordfreq
-    except ImportError as error:
-        raise MissingExtra("wordfreq", "a list of word frequencies", "frequencies") from error
-    code = language.lower().replace("_", "-").partition("-")[0]
-    languages = wordfreq.available_languages()
-    if code not in languages:
-        raise InputError(
-            f"wordfreq has no word list for {language!r} (it has {', '.join(sorted(languages))}): count the words of "
-            "your own text instead, or use vectors with counts"
-        )
-    frequencies: dict[str, float] = wordfreq.get_frequency_dict(code)
-    return dict(frequencies)

@@ -54,14 +54,16 @@ def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
     """
     pairs = faulty = first_faulty = 0
     for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip() or _is_comment(line):
+        # `#hashtag<TAB>word` and `#<TAB>number sign` are entries, `# en<TAB>de` is a comment.
+        is_comment = line.startswith("#") and ("\t" not in line or line[1:2] in (" ", "#", "!"))
+        if not line.strip() or is_comment:
             continue
-        sides = _split_columns(line)
-        if sides is None:
-            faulty, first_faulty = faulty + 1, first_faulty or number
-        else:
+        sides = [tidy(side) for side in (line.split("\t")[:2] if "\t" in line.strip() else line.split())]
+        if len(sides) == 2 and all(sides):
             pairs += 1
-            yield sides
+            yield sides[0], sides[1]
+        else:
+            faulty, first_faulty = faulty + 1, first_faulty or number
     if faulty:
         found = f"{path}: {faulty} of {faulty + pairs} lines do not have two sides (first: line {first_faulty})"
         if faulty > pairs:
@@ -73,22 +75,10 @@ def _reader(path: Path) -> Callable[[Path], Iterator[tuple[str, str]]]:
     """Return the function that reads a file, by its name and its first bytes."""
     if path.exists() and _is_dictd(path):
         return read_dictd
-    if path.name.endswith(TEI_SUFFIXES) or _is_xml(path):
+    if path.name.endswith(TEI_SUFFIXES):
         return read_tei
-    return read_two_columns
-
-
-def _is_comment(line: str) -> bool:
-    """Whether a line is a comment: `#hashtag<TAB>word` and `#<TAB>number sign` are entries, `# en<TAB>de` is not."""
-    return line.startswith("#") and ("\t" not in line or line[1:2] in (" ", "#", "!"))
-
-
-def _split_columns(line: str) -> tuple[str, str] | None:
-    sides = line.split("\t") if "\t" in line.strip() else line.split()
-    if len(sides) != 2 and "\t" not in line.strip():
-        return None
-    left, right = tidy(sides[0]), tidy(sides[1])
-    return (left, right) if left and right else None
+    start = _beginning(path).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return read_tei if start.startswith((b"<?xml", b"<TEI", b"<!DOCTYPE")) else read_two_columns
 
 
 def _is_dictd(path: Path) -> bool:
@@ -96,11 +86,6 @@ def _is_dictd(path: Path) -> bool:
     if path.name.endswith((".index", ".dict.dz")) or path.with_suffix(".index").is_file():
         return path.name.endswith((".index", ".dict", ".dict.dz"))
     return path.name.endswith(".dict") and b"00-database" in _beginning(path)
-
-
-def _is_xml(path: Path) -> bool:
-    start = _beginning(path).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return start.startswith((b"<?xml", b"<TEI", b"<!DOCTYPE"))
 
 
 def _beginning(path: Path) -> bytes:

@@ -65,19 +65,12 @@ def _check_bytes(path: Path) -> None:
 
 
 def _entry_pairs(entry: ElementTree.Element) -> Iterator[tuple[str, str]]:
-    headwords = list(_headwords(entry))
+    # Inflected forms are nested inside a form, and are not headwords.
+    spellings = (_text(child) for form in entry if _name(form) == "form" for child in form if _name(child) == "orth")
+    headwords = list(filter(None, spellings))
     for translation in _translations(entry):
         for headword in headwords:
             yield headword, translation
-
-
-def _headwords(entry: ElementTree.Element) -> Iterator[str]:
-    """Yield the entry's own forms; inflected forms are nested inside a form, and are not headwords."""
-    for form in entry:
-        if _name(form) == "form":
-            for child in form:
-                if _name(child) == "orth" and (word := _text(child)):
-                    yield word
 
 
 def _translations(element: ElementTree.Element) -> Iterator[str]:

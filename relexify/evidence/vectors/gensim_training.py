@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from relexify.errors import MissingExtra
+from relexify.errors import importing
 from relexify.evidence.vectors.options import ResolvedTraining, VectorTraining
 from relexify.progress import Advance, track
 
@@ -42,10 +42,8 @@ def run_gensim(
         resolved: Epochs and minimum count.
         ngrams: For each word of the vocabulary, the rows of its n-grams.
     """
-    try:
+    with importing("gensim", f"training {options.method} vectors", "fasttext"):
         from gensim.models import FastText
-    except ImportError as error:
-        raise MissingExtra("gensim", f"training {options.method} vectors", "fasttext") from error
 
     model = FastText(
         sg=int(options.method == "skipgram"),

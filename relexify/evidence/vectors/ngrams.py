@@ -92,7 +92,8 @@ def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int
     hashes = _hash_runs(np.frombuffer(text, np.uint8), room, shortest, longest)
     kept = room[:, None] >= np.arange(shortest, longest + 1)
     if shortest == 1:
-        kept[:, 0] &= ~_boundary_marks(word_ends)
+        # Not the `<` and `>` around a word.
+        kept[np.concatenate([word_ends - lengths, word_ends - 1]), 0] = False
 
     per_word = np.add.reduceat(kept.sum(axis=1), word_ends - lengths)
     indptr = np.concatenate([[0], np.cumsum(per_word)]).astype(np.int64)
@@ -130,15 +131,6 @@ def _hash_runs(data: np.ndarray, room: np.ndarray, shortest: int, longest: int) 
         if length >= shortest:
             hashes[:, length - shortest] = running
     return hashes
-
-
-def _boundary_marks(word_ends: np.ndarray) -> np.ndarray:
-    """Return which characters are the `<` or `>` around a word, bool [characters]."""
-    marks = np.zeros(word_ends[-1], bool)
-    marks[word_ends - 1] = True
-    marks[0] = True
-    marks[word_ends[:-1]] = True
-    return marks
 
 
 def _blocks(words: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -106,7 +106,11 @@ def subwords_from_words(
     """
     vocabulary = vocabulary_of(tokenizer)
     known_frequencies = vector_frequencies(vectors) if frequencies is None else frequencies
-    words, weights = _most_frequent(list(vectors.words), known_frequencies, top_words)
+    words = list(vectors.words)
+    weights = np.array([known_frequencies.get(word, 0.0) for word in words], dtype=np.float64)
+    if top_words is not None and top_words < len(words):
+        chosen = np.sort(np.argsort(-weights, kind="stable")[:top_words])
+        words, weights = [words[row] for row in chosen], weights[chosen]
     occurrences = _occurrences(tokenizer, words, len(vocabulary)) @ scipy.sparse.csr_array(
         (weights, (np.arange(len(words)), np.arange(len(words)))), shape=(len(words), len(words))
     )
@@ -118,17 +122,6 @@ def subwords_from_words(
     matrix = np.divide(summed, totals[:, None], out=np.zeros_like(summed), where=totals[:, None] > 0)
     matrix[[form.is_special for form in vocabulary.forms]] = 0
     return _subwords(vocabulary, matrix.astype(np.float32))
-
-
-def _most_frequent(
-    words: list[str], frequencies: Mapping[str, float], limit: int | None
-) -> tuple[list[str], np.ndarray]:
-    """Return the `limit` most frequent words in their order, with their frequencies, float64 [words]."""
-    weights = np.array([frequencies.get(word, 0.0) for word in words], dtype=np.float64)
-    if limit is None or limit >= len(words):
-        return words, weights
-    chosen = np.sort(np.argsort(-weights, kind="stable")[:limit])
-    return [words[row] for row in chosen], weights[chosen]
 
 
 def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:

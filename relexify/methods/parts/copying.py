@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
 from relexify.errors import VocabularyError
 from relexify.mixture import Mixture, Origin, mixture_of_rows
-from relexify.tokens import EQUIVALENT_ROLES, TokenForm, Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import EQUIVALENT_ROLES, AnyVocabulary, Vocabulary, vocabulary_of
 
 __all__ = ["kept", "neutral", "shared", "special"]
 
 
 def special(
-    source: PreTrainedTokenizerFast | Vocabulary,
-    target: PreTrainedTokenizerFast | Vocabulary,
+    source: AnyVocabulary,
+    target: AnyVocabulary,
     *,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
@@ -48,7 +44,7 @@ def special(
     return mixture_of_rows(rows, source, target, method="special", origin=origins)
 
 
-def kept(source: PreTrainedTokenizerFast | Vocabulary, target: PreTrainedTokenizerFast | Vocabulary) -> Mixture:
+def kept(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
     """Copy every source token to the same id of a target vocabulary that extends the source vocabulary.
 
     Raises:
@@ -64,36 +60,27 @@ def kept(source: PreTrainedTokenizerFast | Vocabulary, target: PreTrainedTokeniz
     return mixture_of_rows(rows, source, target, method="kept", origin=origins)
 
 
-def neutral(source: PreTrainedTokenizerFast | Vocabulary, target: PreTrainedTokenizerFast | Vocabulary) -> Mixture:
+def neutral(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
     """Copy what means the same in every language: digits, punctuation, white space, single bytes."""
-    return _same_forms(source, target, "neutral", lambda form: form.is_neutral)
+    return _same_forms(source, target, "neutral", neutral_only=True)
 
 
-def shared(source: PreTrainedTokenizerFast | Vocabulary, target: PreTrainedTokenizerFast | Vocabulary) -> Mixture:
+def shared(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
     """Copy every token that both vocabularies have, whatever the family of either."""
-    return _same_forms(source, target, "shared", lambda form: True)
+    return _same_forms(source, target, "shared", neutral_only=False)
 
 
-def _same_forms(
-    source: PreTrainedTokenizerFast | Vocabulary,
-    target: PreTrainedTokenizerFast | Vocabulary,
-    method: str,
-    wanted: Callable[[TokenForm], bool],
-) -> Mixture:
+def _same_forms(source: AnyVocabulary, target: AnyVocabulary, method: str, *, neutral_only: bool) -> Mixture:
     source, target = vocabulary_of(source), vocabulary_of(target)
     rows = []
     for id, form in enumerate(target.forms):
-        match = None if form.is_special or not wanted(form) else _same(source, target, id)
+        match = None
+        if not form.is_special and (not neutral_only or form.is_neutral):
+            match = source.same(target, id)
+            if match is None and form.is_neutral:  # not every family writes the space before digits and punctuation
+                match = source.ids_by_form.get(form._replace(starts_word=not form.starts_word))
         rows.append([] if match is None else [match])
     return mixture_of_rows(rows, source, target, method=method, origin=Origin.COPIED)
-
-
-def _same(source: Vocabulary, target: Vocabulary, id: int) -> int | None:
-    """Return the source token with the same text; a neutral one may differ in the space before it."""
-    form, match = target.forms[id], source.same(target, id)
-    if match is None and form.is_neutral:  # not every family writes the space before digits and punctuation
-        match = source.ids_by_form.get(form._replace(starts_word=not form.starts_word))
-    return match
 
 
 def _counterpart(token: str, roles: list[str], source: Vocabulary) -> int | None:

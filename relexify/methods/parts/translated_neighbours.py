@@ -7,8 +7,6 @@ language, which is often imprecise, is not needed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy
 
@@ -16,16 +14,13 @@ from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
 from relexify.mixture import Mixture, Origin, mixture_of_weights, rows_to_csr, softmax_weights
 from relexify.neighbours import nearest
-from relexify.tokens import Vocabulary, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["translated_neighbours"]
 
 
 def translated_neighbours(
-    source_tokenizer: PreTrainedTokenizerFast | Vocabulary,
+    source_tokenizer: AnyVocabulary,
     target: SubwordVectors,
     translated: Mixture,
     *,

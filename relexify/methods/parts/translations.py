@@ -6,8 +6,8 @@ dictionary covers only the tokens that are whole words.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -17,17 +17,14 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.correspondences import find_correspondences
 from relexify.mixture import Mixture, Origin, mixture_of_weights
 from relexify.text import is_unspaced
-from relexify.tokens import TokenForm, Vocabulary, encode_words, vocabulary_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, vocabulary_of
 
 __all__ = ["check_columns", "translations"]
 
 
 def translations(
-    source_tokenizer: PreTrainedTokenizerFast,
-    target_tokenizer: PreTrainedTokenizerFast,
+    source_tokenizer: AnyTokenizer,
+    target_tokenizer: AnyTokenizer,
     lexicon: BilingualLexicon,
     *,
     frequencies: Mapping[str, float] | None = None,
@@ -47,10 +44,12 @@ def translations(
     pairs = [pair for one, other in lexicon.pairs for pair in ((one, other), (_capitalised(one), _capitalised(other)))]
     pairs = list(dict.fromkeys(pairs))
     sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
-    weights = _word_weights([word for _, word in pairs], frequencies)
+    # The frequency of each target word, divided by the number of its translations
+    words = [word for _, word in pairs]
+    counts, known = Counter(words), frequencies or {}
+    weights = np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))
     tokens = scipy.sparse.csr_array((len(target), len(pairs)))
-    words = [word for _, word in pairs]
     alone = zip(encode_words(target_tokenizer, words), words, strict=True)
     inside = [[target.ids_by_form[TokenForm(word)]] if _is_token(word, target) else ids for ids, word in alone]
     for ids in (encode_words(target_tokenizer, words, after_space=True), inside):
@@ -68,9 +67,7 @@ def translations(
     )
 
 
-def check_columns(
-    source_tokenizer: PreTrainedTokenizerFast, target_tokenizer: PreTrainedTokenizerFast, lexicon: BilingualLexicon
-) -> None:
+def check_columns(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer, lexicon: BilingualLexicon) -> None:
     """Validate that a dictionary does not have its columns swapped, by the whole words of the two vocabularies.
 
     Raises:
@@ -108,15 +105,6 @@ def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy
     )
     matrix.sum_duplicates()
     return matrix
-
-
-def _word_weights(words: list[str], frequencies: Mapping[str, float] | None) -> np.ndarray:
-    """Return the frequency of each target word, divided by the number of its translations."""
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    known = frequencies or {}
-    return np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
 
 
 def _capitalised(word: str) -> str:

@@ -83,7 +83,7 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
         known = translations(inputs.source, inputs.target, part).known
         sizes.append(DictionarySize(len(part), float(counts[known].sum() / total)))
     forms = vocabulary_of(inputs.target).forms
-    words = np.array([form.starts_word and form.text.isalpha() and not form.is_special for form in forms])
+    words = np.array([form.is_word for form in forms])
     frequent = np.cumsum(-np.sort(-counts[words]))
     # All words of the vocabulary in place of sizes above their number.
     shares = {size: float(frequent[size - 1] / total) for size in np.minimum(SIZES, len(frequent)).tolist() if size}

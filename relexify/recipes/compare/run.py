@@ -6,9 +6,9 @@ Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in on
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
 from relexify.progress import runs_follow, track
@@ -18,14 +18,15 @@ from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_
 from relexify.recipes.run import run_identity
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
-from relexify.reports import Comparison, TaskScores, TrainingCost, write_report
+from relexify.reports import Comparison, write_report
 from relexify.steps import RunContext, TrainingSettings
 from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
-from relexify.training.curve import Curve
 
 __all__ = ["plan_comparison", "run_comparison"]
+
+Value = TypeVar("Value")
 
 _RECIPE = "recipe.toml"
 
@@ -224,35 +225,28 @@ def _comparison(
     finished: Mapping[Path, TrialResult | None],
 ) -> Comparison:
     """Return the finished trials as one comparison."""
-    title = recipe.title if size is None else f"{recipe.title}, {_size_name(size)} of text"
-    curves: dict[str, tuple[Curve, ...]] = {}
-    tasks: dict[str, tuple[TaskScores, ...]] = {}
-    earlier: dict[str, tuple[Curve, ...]] = {}
-    costs: dict[str, tuple[TrainingCost, ...]] = {}
-    shares: dict[str, tuple[Mapping[str, float], ...]] = {}
+    results: dict[str, list[TrialResult]] = {}
     for trial in trials:
-        result, name = finished[trial.folder], trial.run
-        if result is not None:
-            curves[name] = (*curves.get(name, ()), result.curve)
-            if result.shares:
-                shares[name] = (*shares.get(name, ()), result.shares)
-            if result.tasks:
-                tasks[name] = (*tasks.get(name, ()), *result.tasks)
-            if result.earlier is not None:
-                earlier[name] = (*earlier.get(name, ()), result.earlier)
-            if result.cost is not None:
-                costs[name] = (*costs.get(name, ()), result.cost)
+        if (result := finished[trial.folder]) is not None:
+            results.setdefault(trial.run, []).append(result)
+
+    def by_run(values: Callable[[TrialResult], Iterable[Value]]) -> dict[str, tuple[Value, ...]]:
+        """Return some values of all seeds, by the name of the run; runs without any are left out."""
+        found = {run: tuple(value for each in seeds for value in values(each)) for run, seeds in results.items()}
+        return {run: kept for run, kept in found.items() if kept}
+
+    costs = by_run(lambda result: () if result.cost is None else (result.cost,))
     machines = dict.fromkeys(cost.machine for found in costs.values() for cost in found)
     return Comparison(
-        title,
-        curves,
+        recipe.title if size is None else f"{recipe.title}, {_size_name(size)} of text",
+        by_run(lambda result: (result.curve,)),
         {"machine": ", ".join(machines), "model": recipe.model},
-        tasks,
+        by_run(lambda result: result.tasks),
         keeps_best=training.selects_best,
-        earlier=earlier,
-        plans={trial.run: trial.plan for trial in trials if trial.run in curves},
+        earlier=by_run(lambda result: () if result.earlier is None else (result.earlier,)),
+        plans={trial.run: trial.plan for trial in trials if trial.run in results},
         costs=costs,
-        shares=shares,
+        shares=by_run(lambda result: (result.shares,) if result.shares else ()),
     )
 
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.neighbours import available_cores
 from relexify.progress import track
 from relexify.systems.compression.tables import block_means, split_width
@@ -318,10 +318,8 @@ def _cluster_cells(
 
 def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> KMeans:
     """Fit scikit-learn's k-means, on mini-batches if there are many rows."""
-    try:
+    with importing("scikit-learn", "clustering tokens", "evaluation"):
         from sklearn.cluster import KMeans, MiniBatchKMeans
-    except ImportError as error:
-        raise MissingExtra("scikit-learn", "clustering tokens", "evaluation") from error
     options: dict[str, Any] = {"n_clusters": clusters, "init": start, "n_init": 1, "random_state": seed % 2**32}
     if len(rows) <= LLOYD_ROWS:
         return KMeans(max_iter=LLOYD_ITERATIONS, **options).fit(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
-from relexify.errors import InputError, check_number
+from relexify.errors import check_choice, check_number
 from relexify.methods.parts.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Fallback
@@ -45,12 +45,8 @@ class TrelmInitialisation:
 
     def __post_init__(self) -> None:
         check_number("alphabet", self.alphabet)
-        if self.initialisation not in get_args(RowSource):
-            raise InputError(
-                f"there is no initialisation {self.initialisation!r}: choose one of {', '.join(get_args(RowSource))}"
-            )
-        if self.map not in get_args(Map):
-            raise InputError(f"there is no map {self.map!r}: choose one of {', '.join(get_args(Map))}")
+        check_choice("initialisation", self.initialisation, get_args(RowSource))
+        check_choice("map", self.map, get_args(Map))
 
 
 def _train_tokenizer(

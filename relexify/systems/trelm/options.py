@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from relexify.errors import InputError
+from relexify.errors import InputError, check_choice
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
@@ -152,8 +152,7 @@ def check_objective(objective: str) -> None:
     Raises:
         InputError: There is no such objective.
     """
-    if objective not in get_args(Objective):
-        raise InputError(f"there is no objective {objective!r}: choose one of {', '.join(get_args(Objective))}")
+    check_choice("objective", objective, get_args(Objective))
 
 
 def trelm_inputs(options: Trelm) -> tuple[TextInput | None, ...]:

@@ -18,9 +18,10 @@ from typing import get_args
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError, importing
 from relexify.pretrained.architecture import encoder_frame, usable_length
 from relexify.pretrained.loading import load_model
+from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring import Score
 from relexify.storage.files import write_file
@@ -203,9 +204,7 @@ def translate(
     padding = tokenizer.pad_token_id or 0
     stop = next(iter(encoder_frame(writer)[1]), None)  # the separator
     found: list[str] = []
-    was_training = model.training
-    model.eval()
-    with torch.inference_mode(), track("translating", len(framed)) as advance:
+    with evaluating(model), torch.inference_mode(), track("translating", len(framed)) as advance:
         for start in range(0, len(framed), batch):
             part = framed[start : start + batch]
             longest = max(map(len, part))
@@ -217,7 +216,6 @@ def translate(
                 tokens = collapse_repeats(best[: len(row)], stop, writer.all_special_ids)
                 found.append(writer.decode(tokens).strip())
             advance(len(part))
-    model.train(was_training)
     return found
 
 
@@ -269,8 +267,6 @@ def _import_sacrebleu() -> ModuleType:
     Raises:
         MissingExtra: It is not installed.
     """
-    try:
+    with importing("sacrebleu", "measuring translations", "translation"):
         from sacrebleu import metrics
-    except ImportError as error:
-        raise MissingExtra("sacrebleu", "measuring translations", "translation") from error
     return metrics

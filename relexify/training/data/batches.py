@@ -88,7 +88,8 @@ class Blocks:
     def batch(self, positions: list[int]) -> Batch:
         """Return inputs and labels of the sequences at some positions [sequences × length]."""
         width = self.body + (self.masks is None)  # a decoder needs the next token as the last label
-        starts = np.array([self._block(position) * self.body for position in positions])
+        by_epoch = (divmod(position, self.count) for position in positions)
+        starts = np.array([int(self._order(epoch)[index]) * self.body for epoch, index in by_epoch])
         rows = torch.from_numpy(self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64))
         if self.masks is None:
             inputs = rows[:, :-1].clone()
@@ -97,10 +98,6 @@ class Blocks:
             return {"input_ids": inputs, "labels": rows[:, 1:].contiguous()}
         before, after = (torch.tensor(ids, dtype=torch.int64).expand(len(rows), -1) for ids in self.frame)
         return self.masks(torch.cat([before, rows, after], dim=1), positions)
-
-    def _block(self, position: int) -> int:
-        epoch, index = divmod(position, self.count)
-        return int(self._order(epoch)[index])
 
     @lru_cache(maxsize=2)  # noqa: B019 (lives as long as the Blocks, which live as long as the run)
     def _order(self, epoch: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from relexify.errors import MissingExtra
+from relexify.errors import importing
 from relexify.storage.files import write_folder
 from relexify.training.protocol import lexical_parameter_names
 
@@ -104,8 +104,6 @@ def import_peft() -> Any:
     Raises:
         MissingExtra: It is not installed.
     """
-    try:
+    with importing("peft", "training with adapters", "lora"):
         import peft
-    except ImportError as error:
-        raise MissingExtra("peft", "training with adapters", "lora") from error
     return peft

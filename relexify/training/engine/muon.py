@@ -52,7 +52,14 @@ class Muon(torch.optim.Optimizer):
 
     def _muon_step(self, group: Group) -> None:
         for trained in _chunks(group["params"]):
-            changes = self._directions(trained, group["momentum"])
+            for parameter in trained:
+                if "momentum" not in self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            momenta = [self.state[parameter]["momentum"] for parameter in trained]
+            gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
+            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+            # The momentum one step ahead (Nesterov), as new tensors
+            changes = list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
             if shards := [each for each in changes if isinstance(each, DTensor)]:
                 changes = _orthogonalised_shards(shards, group)
             else:
@@ -60,16 +67,6 @@ class Muon(torch.optim.Optimizer):
             if group["weight_decay"]:
                 torch._foreach_mul_(trained, 1 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(trained, changes, alpha=-group["lr"])
-
-    def _directions(self, trained: Sequence[torch.Tensor], momentum: float) -> list[torch.Tensor]:
-        """Update the momentum of parameters, and return it one step ahead (Nesterov), as new tensors."""
-        for parameter in trained:
-            if "momentum" not in self.state[parameter]:
-                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
-        momenta = [self.state[parameter]["momentum"] for parameter in trained]
-        gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
-        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
-        return list(torch._foreach_lerp(gradients, momenta, momentum))
 
 
 class MuonAdamW(Muon):

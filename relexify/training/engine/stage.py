@@ -34,8 +34,7 @@ from relexify.training.engine.arguments import (
     stage_optimiser,
 )
 from relexify.training.engine.average import swap_averages
-from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.engine.kept_rows import KeptRows
+from relexify.training.engine.freezing import KeptRows, freeze_all_but
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
 from relexify.training.job import TrainingData
@@ -147,8 +146,15 @@ def train_stage(
             snapshot_steps={step - first_step: step for step in training.snapshots},
         )
         _check_distribution(trainer, stage, training)
-        with _memory_advice(arguments.per_device_train_batch_size, training.length), resuming_from(checkpoint):
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        try:
+            with resuming_from(checkpoint):
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            size = arguments.per_device_train_batch_size
+            raise TrainingError(
+                f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
+                f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
+            ) from error
 
     _finish_model(model, trainer, adapters, training, is_last=is_last)
     weights = None
@@ -189,18 +195,6 @@ def _finish_model(
         adapters.merge()
     elif adapters is not None:
         adapters.separate(Path(trainer.args.output_dir) / ADAPTERS if trainer.args.should_save else None)
-
-
-@contextmanager
-def _memory_advice(size: int, length: int) -> Iterator[None]:
-    """Say how to train with less memory if that of the GPU is too small for `size` sequences of `length` tokens."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"the GPU's memory is too small for {size} sequences of {length} tokens at once: "
-            f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
-        ) from error
 
 
 def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training) -> None:

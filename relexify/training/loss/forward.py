@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, masking_utils
 from transformers.utils import import_utils
 
 from relexify.pretrained.architecture import IGNORED
+from relexify.pretrained.runnable import evaluating
 from relexify.training.loss.chunked import ChunkLoss, chunked_loss, labelled_positions
 from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, RowLabelModel, chunked_head
 
@@ -226,12 +227,11 @@ def _head_can_be_deferred(model: PreTrainedModel) -> bool:
     head = model.get_output_embeddings()
     if chunked_head(head) is None:
         return False
-    was_training = model.training
-    model.eval()
     try:
         # Parameters of several number formats only work together as they do in training.
         is_mixed = len({parameter.dtype for parameter in model.parameters()}) > 1
         with (
+            evaluating(model),
             torch.no_grad(),
             _streaming(model, torch.bfloat16 if is_mixed else None),
             torch.autocast(model.device.type, torch.bfloat16, enabled=is_mixed),
@@ -250,7 +250,6 @@ def _head_can_be_deferred(model: PreTrainedModel) -> bool:
         return False
     finally:
         vars(head).pop("forward", None)
-        model.train(was_training)
     is_same = whole.shape == deferred.shape and torch.allclose(whole.float(), deferred.float(), rtol=1e-2, atol=1e-3)
     return is_same and is_untouched
 

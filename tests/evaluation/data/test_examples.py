@@ -59,11 +59,6 @@ def test_pairs_without_agreement_are_skipped_with_a_warning(write, caplog):
     assert "1 of 2 examples" in caplog.text
 
 
-def test_labels_of_ones_own(write):
-    path = write("a\tb\tyes\n")
-    assert read_nli(path, labels=("yes", "no"))[0].label == "yes"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -57,12 +57,6 @@ def test_words_heads_relations_and_tags(tmp_path):
     assert len(first) == 8
 
 
-def test_subtypes_can_be_stripped(tmp_path):
-    first, _ = read_treebank(write(tmp_path / "good.conllu", GOOD), universal=True)
-    assert first.relations[4] == "nmod"
-    assert first == read_treebank(tmp_path / "good.conllu")[0].universal()
-
-
 def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
     plain = read_treebank(write(tmp_path / "plain.conllu", GOOD))
     (tmp_path / "windows.conllu").write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*GOOD, ""]).encode())

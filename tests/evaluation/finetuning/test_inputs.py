@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from relexify.errors import InputError
@@ -35,6 +37,14 @@ def test_pieces_are_those_of_running_text(layout):
     written = [tokenizer.decode(text[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
     if tokenizer.unk_token_id not in text:
         assert [word.lower() for word in written] == [word.lower() for word in WORDS]
+
+
+@pytest.mark.parametrize("layout", [pico.roberta_tokenizer, pico.unigram])
+def test_tags_of_a_script_without_spaces_are_on_words_and_not_on_spaces(layout):
+    words = ("东京", "是", "首都", "。")
+    tokenizer = layout(["我" + "".join(order) for order in permutations(words)])
+    (cut,) = tokenize_words(tokenizer, [words], length=64)
+    assert "".join(tokenizer.decode([cut.ids[index]])[:1] for index in cut.first) == "".join(word[0] for word in words)
 
 
 def test_pieces_are_those_of_transformers_itself():

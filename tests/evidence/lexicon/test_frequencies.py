@@ -1,14 +1,12 @@
-"""Word frequencies: counted, estimated, or looked up."""
+"""Word frequencies: of vectors, or from a file."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 import pytest
 
-from relexify.errors import InputError, MissingExtra
-from relexify.evidence.lexicon import count_words, package_frequencies, read_frequencies, vector_frequencies
+from relexify.errors import InputError
+from relexify.evidence.lexicon import read_frequencies, vector_frequencies
 from relexify.evidence.vectors.word_vectors import WordVectors
 
 
@@ -33,26 +31,3 @@ def test_counts_of_vectors_are_taken_as_they_are_and_the_first_of_equal_words_wi
 @pytest.mark.parametrize("counts", [None, np.zeros(3, dtype=np.int64)])
 def test_without_counts_the_weight_is_one_over_the_rank(counts):
     assert vector_frequencies(vectors(counts)) == {"na": 1.0, "ya": 0.5}
-
-
-def test_words_of_several_texts_are_counted_together():
-    assert count_words([["a", "b"], [], ["a"]]) == {"a": 2.0, "b": 1.0}
-
-
-def test_the_package_knows_english_and_ignores_the_region():
-    pytest.importorskip("wordfreq")
-    frequencies = package_frequencies("en_GB")
-    assert frequencies["the"] > frequencies["house"] > 0
-
-
-@pytest.mark.parametrize("language", ["sw", "uyghur", ""])
-def test_a_language_without_a_list_is_rejected_rather_than_replaced_by_another(language):
-    pytest.importorskip("wordfreq")
-    with pytest.raises(InputError, match=f"no word list for '{language}'"):
-        package_frequencies(language)
-
-
-def test_a_missing_package_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "wordfreq", None)
-    with pytest.raises(MissingExtra, match=r"relexify\[frequencies\]"):
-        package_frequencies("en")

@@ -13,6 +13,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.inputs import Inputs
+from relexify.pretrained.tokenizers import train_tokenizer
 from relexify.recipes.advise import evidence as evidence_module
 from relexify.recipes.advise import run as run_module
 from relexify.recipes.advise.evidence import held_out_words, measure_evidence, split_dictionary
@@ -145,6 +146,16 @@ def test_rows_of_held_out_words_are_compared_with_their_translations(inputs):
     assert found["fvt"] > 0.9  # words after a space are copies of their own translations
     assert 0.2 < found["shuffle"] < 0.8
     assert held_out_words({}) == {}
+
+
+@pytest.mark.parametrize(("words", "space"), [(["हिन्दी", "किताब", "नदी"], " "), (["东京", "首都", "学生"], "")])
+def test_words_with_marks_and_of_scripts_without_spaces_are_words(inputs, words, space):
+    lines = [space.join([*words, word]) for word in words for _ in range(20)] + [space + word for word in words] * 50
+    target = train_tokenizer(Corpus.from_lines(lines), like=TOKENIZER, vocab_size=500)
+    counts = np.zeros(len(target), np.int64)
+    counts[[id for word in words for id in target.encode(space + word)]] = 1
+    worth = measure_evidence(replace(inputs, target=target), counts)
+    assert max(worth.frequent_words.values()) == 1
 
 
 def test_a_word_is_held_out_with_all_its_entries():

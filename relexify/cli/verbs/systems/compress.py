@@ -37,10 +37,7 @@ def compress(
     ] = "least-squares",
     rank: Annotated[
         int | None,
-        typer.Option(
-            help="Instead of tables, write two factors of this rank: coordinates of every token and a common basis.",
-            show_default=False,
-        ),
+        option("Instead of tables, write two factors of this rank: coordinates of every token and a common basis."),
     ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,

@@ -153,6 +153,6 @@ def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
         print_table(rows)
     if details and result.confusion:
         counts = table("Confusion matrix: gold (rows), predicted (columns)", "", *result.confusion.labels)
-        for label, row in zip(result.confusion.labels, result.confusion.counts, strict=True):
-            counts.add_row(escape(label), *(f"{count:,}" for count in row))
+        for label, numbers in zip(result.confusion.labels, result.confusion.counts, strict=True):
+            counts.add_row(escape(label), *(f"{number:,}" for number in numbers))
         print_table(counts)

@@ -39,13 +39,16 @@ def inspect(
 
     Example: relexify inspect gpt2-swahili-trained --since gpt2-swahili
     """
-    from relexify.mixture import Mixture
+    from relexify.mixture import MIXTURE_FILE, Mixture
 
     if since is not None:
         if tokens:
             raise InputError("--since shows the whole vocabulary: leave out the tokens")
         return _print_changes(model, since)
-    mixture = Mixture.load(_mixture_file(model))
+    file = model / MIXTURE_FILE if model.is_dir() else model
+    if model.is_dir() and not file.is_file():
+        raise InputError(f"{model} contains no {MIXTURE_FILE}: give a folder written by relexify transfer")
+    mixture = Mixture.load(file)
     if tokens:
         ids = {token: _ids(token, mixture) for token in tokens}
         unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
@@ -113,16 +116,6 @@ def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
             for token, weight in mixture.sources(id, sources)
         ],
     }
-
-
-def _mixture_file(model: Path) -> Path:
-    from relexify.mixture import MIXTURE_FILE
-
-    if model.is_dir():
-        if not (model / MIXTURE_FILE).is_file():
-            raise InputError(f"{model} contains no {MIXTURE_FILE}: give a folder written by relexify transfer")
-        return model / MIXTURE_FILE
-    return model
 
 
 def _readable(token: str, spelling: Spelling) -> str:

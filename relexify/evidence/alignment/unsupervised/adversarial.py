@@ -93,9 +93,7 @@ def train_map(
     rate, best, best_score = options.learning_rate, start, judge(start)
     for _ in range(options.epochs):
         for _ in range(options.steps):
-            for _ in range(options.discriminator_steps):
-                _update_discriminator(discriminator, matrix, source, target, rate, options, generator)
-            _update_map(discriminator, matrix, source, rate, options, generator)
+            _step(discriminator, matrix, source, target, rate, options, generator)
             advance(1)
         rate *= options.decay
         if not torch.isfinite(matrix).all():  # diverged: continue from the best map, with a fresh discriminator
@@ -117,7 +115,7 @@ def orthogonalise(matrix: torch.Tensor, beta: float) -> torch.Tensor:
     return (1 + beta) * matrix - beta * (matrix @ (matrix.T @ matrix))
 
 
-def _update_discriminator(
+def _step(
     discriminator: Discriminator,
     matrix: torch.Tensor,
     source: torch.Tensor,
@@ -126,28 +124,18 @@ def _update_discriminator(
     options: AdversarialTraining,
     generator: torch.Generator,
 ) -> None:
-    """Take one step of Eq. 1: the discriminator learns which vectors are mapped ones."""
-    with torch.no_grad():
-        mapped = _sample(source, options.batch, generator) @ matrix
-        vectors = torch.cat([mapped, _sample(target, options.batch, generator)])
-    log_odds = discriminator(_drop_out(vectors, options.dropout, generator))
-    labels = torch.full_like(log_odds, 1 - options.smoothing)
-    labels[: options.batch] = options.smoothing
-    _descend(binary_cross_entropy_with_logits(log_odds, labels), discriminator.parameters, rate)
-
-
-def _update_map(
-    discriminator: Discriminator,
-    matrix: torch.Tensor,
-    source: torch.Tensor,
-    rate: float,
-    options: AdversarialTraining,
-    generator: torch.Generator,
-) -> None:
-    """Take one step of Eq. 2: the map learns to make source vectors look like target vectors.
-
-    The second sum of the equation does not depend on W, because the target space is fixed, and is left out.
-    """
+    """Take some steps of Eq. 1 and one of Eq. 2, in place."""
+    # Eq. 1: the discriminator learns which vectors are mapped ones.
+    for _ in range(options.discriminator_steps):
+        with torch.no_grad():
+            mapped = _sample(source, options.batch, generator) @ matrix
+            vectors = torch.cat([mapped, _sample(target, options.batch, generator)])
+        log_odds = discriminator(_drop_out(vectors, options.dropout, generator))
+        labels = torch.full_like(log_odds, 1 - options.smoothing)
+        labels[: options.batch] = options.smoothing
+        _descend(binary_cross_entropy_with_logits(log_odds, labels), discriminator.parameters, rate)
+    # Eq. 2: the map learns to make source vectors look like target vectors. The second sum of the equation does not
+    # depend on W, because the target space is fixed, and is left out.
     mapped = _sample(source, options.batch, generator) @ matrix
     log_odds = discriminator(_drop_out(mapped, options.dropout, generator))
     labels = torch.full_like(log_odds, 1 - options.smoothing)

@@ -109,7 +109,12 @@ def _two_maps(
     source, target = (torch.nn.functional.normalize(rows, dim=1) for rows in (source, target))
     guess = -TAIL * torch.log1p(apart**2)  # log-density of a Student t, up to a constant
     products = [_grow(source, target, guess, sizes, advance) for sizes in stages]
-    first, second = (_nearest(source @ _orthogonal(product), target) for product in products)
+    nearest = []  # by CSLS, [n] for each map
+    for product in products:
+        cosines = source @ _orthogonal(product) @ target.T
+        crowding = cosines.topk(min(NEIGHBOURS, len(cosines)), dim=0).values.mean(dim=0)
+        nearest.append((2 * cosines - crowding).argmax(dim=1))
+    first, second = nearest
     similar = apart.gather(1, first[:, None]).squeeze(1) <= NEAR_SPREADS
     return torch.stack(products).sum(dim=0), float(((first == second) & similar).double().mean())
 
@@ -211,10 +216,3 @@ def _orthogonal(product: torch.Tensor) -> torch.Tensor:
     scale = values.clamp(min=float(values[-1]) * 1e-12).rsqrt()
     closest: torch.Tensor = (wide @ (vectors * scale) @ vectors.T).to(product.dtype)
     return closest
-
-
-def _nearest(mapped: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return the index of the nearest target word by CSLS [n]."""
-    cosines = mapped @ target.T
-    crowding = cosines.topk(min(NEIGHBOURS, len(cosines)), dim=0).values.mean(dim=0)
-    return (2 * cosines - crowding).argmax(dim=1)

@@ -47,7 +47,13 @@ def read_fasttext(path: str | Path) -> WordVectors:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}): check the file and its permissions") from error
     matrix = np.memmap(path, np.dtype("<f4"), "r", offset, (rows, header.width))
-    return WordVectors(words, matrix[: header.words], counts, _ngrams(header, matrix[header.words :]))
+    # Format 11 wrote n-gram lengths into supervised models that never used them. A "pruned" count of 0 means that no
+    # bucket is left (-1 if nothing was pruned).
+    unused = (header.version == 11 and header.model == _SUPERVISED) or header.pruned == 0
+    ngrams = None
+    if not unused and header.buckets and 1 <= max(header.minimum, 1) <= header.maximum:
+        ngrams = Ngrams(matrix[header.words :], header.minimum, header.maximum, header.buckets)
+    return WordVectors(words, matrix[: header.words], counts, ngrams)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,6 @@ class _Header:
     maximum: int
     entries: int
     words: int
-    labels: int
     pruned: int
 
 
@@ -75,25 +80,19 @@ def _read_header(path: Path, data: mmap.mmap) -> tuple[_Header, int]:
         raise _cut_short(path, "inside its header")
     version, width, _, _, _, _, _, _, model, buckets, minimum, maximum, _, _ = _OPTIONS.unpack_from(data, 0)
     entries, words, labels, _, pruned = _DICTIONARY.unpack_from(data, _OPTIONS.size)
-    header = _Header(version, width, model, buckets, minimum, maximum, entries, words, labels, pruned)
     if version not in (11, 12):
         raise InputError(f"{path} has fastText format {version}; formats 11 and 12 are read: save it with fastText 0.9")
-    _validate_header(path, header, len(data) - offset)
-    return header, offset
-
-
-def _validate_header(path: Path, header: _Header, rest: int) -> None:
-    """Validate the numbers of the header before anything is allocated for them."""
-    if header.pruned > 0:
+    if pruned > 0:
         raise _quantised(path)
+    # Validated before anything is allocated for them.
     ranges = {
-        "width": (header.width, 1, 1 << 20),
-        "number of buckets": (header.buckets, 0, 1 << 31),
-        "shortest n-gram": (header.minimum, 0, 1 << 10),
-        "longest n-gram": (header.maximum, 0, 1 << 10),
-        "number of dictionary entries": (header.entries, 0, rest // (_TRAILER + 1)),
-        "number of words": (header.words, 0, header.entries),
-        "number of labels": (header.labels, 0, header.entries),
+        "width": (width, 1, 1 << 20),
+        "number of buckets": (buckets, 0, 1 << 31),
+        "shortest n-gram": (minimum, 0, 1 << 10),
+        "longest n-gram": (maximum, 0, 1 << 10),
+        "number of dictionary entries": (entries, 0, (len(data) - offset) // (_TRAILER + 1)),
+        "number of words": (words, 0, entries),
+        "number of labels": (labels, 0, entries),
     }
     for name, (found, lowest, highest) in ranges.items():
         if not lowest <= found <= highest:
@@ -101,11 +100,12 @@ def _validate_header(path: Path, header: _Header, rest: int) -> None:
                 f"{path} is damaged: its header gives {found} as {name}, outside {lowest} to {highest}; "
                 "download it again"
             )
-    if header.words + header.labels != header.entries:
+    if words + labels != entries:
         raise InputError(
-            f"{path} is damaged: its header counts {header.words} words and {header.labels} labels "
-            f"in {header.entries} entries; download it again"
+            f"{path} is damaged: its header counts {words} words and {labels} labels in {entries} entries; "
+            "download it again"
         )
+    return _Header(version, width, model, buckets, minimum, maximum, entries, words, pruned), offset
 
 
 def _read_dictionary(path: Path, data: mmap.mmap, header: _Header, offset: int) -> tuple[list[str], np.ndarray, int]:
@@ -162,16 +162,6 @@ def _read_matrix_shape(path: Path, data: mmap.mmap, header: _Header, offset: int
     if start + 4 * rows * columns > len(data):
         raise _cut_short(path, f"inside its matrix of {rows} × {columns}")
     return rows, start
-
-
-def _ngrams(header: _Header, matrix: np.ndarray) -> Ngrams | None:
-    """Return the n-grams, if the model has any."""
-    # Format 11 wrote n-gram lengths into supervised models that never used them. A "pruned" count of 0 means that no
-    # bucket is left (-1 if nothing was pruned).
-    unused = (header.version == 11 and header.model == _SUPERVISED) or header.pruned == 0
-    if unused or not header.buckets or not 1 <= max(header.minimum, 1) <= header.maximum:
-        return None
-    return Ngrams(matrix, header.minimum, header.maximum, header.buckets)
 
 
 def _cut_short(path: Path, where: str) -> InputError:

@@ -34,11 +34,9 @@ def load_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
     start = read_first_bytes(path)
     if not start:
         raise InputError(f"{path} is empty: download it again")
-    if start.startswith(FASTTEXT_MAGIC):
-        vectors = read_fasttext(path)
-        return vectors if limit is None else vectors.most_frequent(limit)
-    if start[8:9] == b"{":  # safetensors: eight bytes of header size, then json
-        vectors = load_saved_vectors(path)
+    is_fasttext = start.startswith(FASTTEXT_MAGIC)
+    if is_fasttext or start[8:9] == b"{":  # safetensors: eight bytes of header size, then json
+        vectors = read_fasttext(path) if is_fasttext else load_saved_vectors(path)
         return vectors if limit is None else vectors.most_frequent(limit)
     if compression_of(path):
         with open_decompressed(path) as stream:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO
@@ -54,7 +53,17 @@ def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVect
     if announced is None:
         lines = chain([first], lines)
     store = _RowStore(path, width)
-    _read_lines(lines if limit is None else islice(lines, limit), store, 2 if announced else 1)
+    wanted, number = lines if limit is None else islice(lines, limit), 2 if announced else 1
+    while block := list(islice(wanted, _LINES_AT_ONCE)):
+        size = len(block)
+        while block and not block[-1].strip():  # a file may end in empty lines
+            block.pop()
+        parts = [_split(line, width) for line in block]
+        rows = _parse(b" ".join(numbers for _, numbers in parts))
+        if rows.size != len(block) * width or not all(numbers for _, numbers in parts):
+            raise _bad_line(path, block, width, number)
+        store.append([word for word, _ in parts], rows.reshape(-1, width), "line", number)
+        number += size
     if announced is not None and store.read != announced[0] and store.read != limit:
         raise InputError(
             f"{path} announces {announced[0]} words in its first line and has {store.read}: download it again"
@@ -125,7 +134,14 @@ class _RowStore:
             where: "line" or "word", for messages.
             number: Number of the first line or word.
         """
-        words = self._decoded(raw, where, number)
+        words = []
+        for position, word in enumerate(raw, start=number):
+            try:
+                words.append(word.decode())
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{self.path}, {where} {position}: the word {word!r} is not UTF-8; convert it to UTF-8"
+                ) from error
         finite = np.isfinite(rows).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
@@ -135,9 +151,9 @@ class _RowStore:
             )
         start, self.read = len(self._words), self.read + len(words)
         fresh = []
-        for position, word in enumerate(words):
-            if word not in self._words:
-                self._words[word] = None
+        for position, text in enumerate(words):
+            if text not in self._words:
+                self._words[text] = None
                 fresh.append(position)
         if len(self._words) > len(self._matrix):
             first = _FIRST_BYTES // (4 * self.width)
@@ -161,17 +177,6 @@ class _RowStore:
         self._matrix.resize((len(words), self.width), refcheck=False)
         return WordVectors(words, self._matrix)
 
-    def _decoded(self, raw: list[bytes], where: str, number: int) -> list[str]:
-        words = []
-        for position, word in enumerate(raw):
-            try:
-                words.append(word.decode())
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{self.path}, {where} {number + position}: the word {word!r} is not UTF-8; convert it to UTF-8"
-                ) from error
-        return words
-
 
 def _announced_shape(line: bytes) -> tuple[int, int] | None:
     """Return `(count, width)` if a first line announces them, else None."""
@@ -179,20 +184,6 @@ def _announced_shape(line: bytes) -> tuple[int, int] | None:
     if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields):
         return None
     return int(fields[0]), int(fields[1])
-
-
-def _read_lines(lines: Iterator[bytes], store: _RowStore, number: int) -> None:
-    """Read lines into the store in blocks; `number` is the number of the first line."""
-    while block := list(islice(lines, _LINES_AT_ONCE)):
-        size = len(block)
-        while block and not block[-1].strip():  # a file may end in empty lines
-            block.pop()
-        parts = [_split(line, store.width) for line in block]
-        rows = _parse(b" ".join(numbers for _, numbers in parts))
-        if rows.size != len(block) * store.width or not all(numbers for _, numbers in parts):
-            raise _bad_line(store.path, block, store.width, number)
-        store.append([word for word, _ in parts], rows.reshape(-1, store.width), "line", number)
-        number += size
 
 
 def _parse(numbers: bytes) -> np.ndarray:

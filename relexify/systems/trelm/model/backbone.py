@@ -27,31 +27,22 @@ class Family:
         layers: The list of layers inside the encoder.
         dense: Inside a masked language model, the linear layer of the head before its norm.
         norm: The norm of the head.
-        decoder: The output embedding, the last layer of the head.
         head_activation: Between the dense layer and the norm; that of the config if None.
     """
 
     layers: str
     dense: str
     norm: str
-    decoder: str
     head_activation: str | None = None
 
 
-_ROBERTA = Family("encoder.layer", "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "gelu")
+_ROBERTA = Family("encoder.layer", "lm_head.dense", "lm_head.layer_norm", "gelu")
 FAMILIES: Mapping[str, Family] = {
-    "bert": Family(
-        "encoder.layer",
-        "cls.predictions.transform.dense",
-        "cls.predictions.transform.LayerNorm",
-        "cls.predictions.decoder",
-    ),
+    "bert": Family("encoder.layer", "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm"),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "camembert": _ROBERTA,
-    "albert": Family(
-        "encoder.albert_layer_groups", "predictions.dense", "predictions.LayerNorm", "predictions.decoder"
-    ),
+    "albert": Family("encoder.albert_layer_groups", "predictions.dense", "predictions.LayerNorm"),
 }
 """Families by the model type of their configs."""
 

@@ -193,7 +193,7 @@ def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
     if getattr(model.config, "head_transform", True):
         built.head.dense.load_state_dict(model.get_submodule(family.dense).state_dict())
         built.head.norm.load_state_dict(model.get_submodule(family.norm).state_dict())
-    decoder = model.get_submodule(family.decoder)
+    decoder = model.get_output_embeddings()
     with torch.no_grad():
         if built.head.decoder.bias.shape == decoder.bias.shape:
             built.head.decoder.bias.copy_(decoder.bias)
@@ -206,7 +206,7 @@ def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
 
 def _copy_vocabulary(model: PreTrainedModel, words: nn.Embedding, decoder: nn.Linear) -> None:
     """Copy the word embeddings, output embedding and output bias of a model."""
-    own = model.get_submodule(family_of(model.config).decoder)
+    own = model.get_output_embeddings()
     with torch.no_grad():
         words.weight.copy_(model.get_input_embeddings().weight)
         decoder.weight.copy_(own.weight)

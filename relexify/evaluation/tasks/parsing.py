@@ -1,22 +1,24 @@
-"""Dependency parsing with a biaffine parser (RAMEN, section 4.2)."""
+"""Dependency parsing (RAMEN, section 4.2) and semantic role labelling (TreLM, Table 3), with a biaffine scorer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from relexify.evaluation.data.treebank import read_treebank
+from relexify.evaluation.data.propositions import PredicateSentence, Proposition, read_propositions
+from relexify.evaluation.data.treebank import ParsedSentence, read_treebank
 from relexify.evaluation.options import Evaluation, ParserTraining
 from relexify.evaluation.registry import TASKS, Task
 
 if TYPE_CHECKING:
     from relexify.evaluation.data.files import TaskData
+    from relexify.evaluation.parsing.trees import Parse
     from relexify.evaluation.results import TaskResult
     from relexify.scoring import Score
 
 
-def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) -> tuple[Score, ...]:
+def _attachment(gold: Sequence[ParsedSentence], predicted: Sequence[Parse], /, *, task: str) -> tuple[Score, ...]:
     """Return LAS and UAS without punctuation, as in RAMEN's tables, then those of all words."""
     from relexify.evaluation.parsing.trees import attachment_scores
 
@@ -24,13 +26,25 @@ def _attachment(gold: Sequence[Any], predicted: Sequence[Any], /, *, task: str) 
     return words.las, words.uas, all_tokens.las, all_tokens.uas
 
 
+def _role_scores(
+    gold: Sequence[PredicateSentence], predicted: Sequence[Sequence[Proposition]], /, *, task: str
+) -> tuple[Score, ...]:
+    """Return F1, precision and recall of senses and arguments."""
+    from relexify.evaluation.parsing.roles import role_scores
+
+    return role_scores(gold, predicted)
+
+
 def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
-    """Train a parser with every seed, and parse the test treebank with each."""
+    """Train a parser or a labeller of roles with every seed, and test each."""
     import numpy as np
 
+    from relexify.evaluation.parsing.roles import ROLES
     from relexify.evaluation.parsing.training import evaluate_parser
     from relexify.evaluation.parsing.trees import TREES, best_tree
 
+    if options.task == "roles":
+        return evaluate_parser(model, data, options, folder, ROLES)
     best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
     return evaluate_parser(model, data, options, folder, TREES)
 
@@ -42,6 +56,19 @@ TASKS.add(
         read=read_treebank,
         predicts="trees",
         metric=_attachment,
+        training=ParserTraining(),
+        evaluate=_evaluate,
+        needs_encoder=False,
+        needs_dev=True,
+    ),
+)
+TASKS.add(
+    "roles",
+    Task(
+        summary="semantic roles of given predicates: CoNLL-2009; F1, precision, recall",
+        read=read_propositions,
+        predicts="roles",
+        metric=_role_scores,
         training=ParserTraining(),
         evaluate=_evaluate,
         needs_encoder=False,

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedModel,
     PrinterCallback,
     Trainer,
     TrainerCallback,
+    TrainerControl,
     TrainerState,
     TrainingArguments,
     set_seed,
@@ -208,7 +210,7 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
         self.score = score
 
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+        self, eval_dataset: object = None, ignore_keys: object = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Score the model and inform the callbacks."""
         try:
@@ -219,7 +221,7 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
         """Write a checkpoint and seal it; remove older ones only after that."""
         if self.control.should_training_stop and self.state.global_step < self.state.max_steps:
             return  # patience has run out: a run that resumed from here would train on
@@ -240,14 +242,16 @@ class _Steps(TrainerCallback):  # type: ignore[misc]
         self.advance = advance
         self.reported = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
         """Report the steps that a resumed run has already done."""
         best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
         if best.exists():
             state.best_model_checkpoint = str(best)  # an absolute path of the first run
         self.on_step_end(args, state, control)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Report the finished step."""
         self.advance(state.global_step - self.reported)
         self.reported = state.global_step

@@ -1,19 +1,22 @@
-"""Sentences as inputs of a parser: pieces with the words they belong to, padded into batches."""
+"""Sentences as inputs of a parser: pieces with the words they belong to, in batches of similar length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError
-from relexify.pretrained.architecture import IGNORED, tokenizer_frame
+from relexify.evaluation.parsing.biaffine import BiaffineParser
+from relexify.pretrained.architecture import IGNORED, check_fit, tokenizer_frame, usable_length
+from relexify.pretrained.runnable import evaluating
+from relexify.progress import track
 from relexify.tokens import encode_words
 from relexify.tokens.vocabulary import backend_of
 
-__all__ = ["GoldTree", "Sentence", "TokenizedSentence", "padded_batch", "tokenize_sentences"]
+__all__ = ["GoldTree", "Sentence", "TokenizedSentence", "padded_batch", "predict", "tokenize_sentences"]
 
 GoldTree = tuple[Sequence[int], Sequence[int]]
 """The head of each word, 0 for ROOT, and the number of its relation."""
@@ -31,6 +34,10 @@ class Sentence(Protocol):
         """Whether there is a space before each word; empty if unknown, which means everywhere."""
 
     def __len__(self) -> int: ...
+
+
+AnySentence = TypeVar("AnySentence", bound=Sentence)
+Prediction = TypeVar("Prediction")
 
 
 class TokenizedSentence(NamedTuple):
@@ -108,6 +115,39 @@ def padded_batch(
                     batch["heads"][row, word] = heads[word]
                     batch["relations"][row, word] = relations[word]
     return batch
+
+
+def predict(
+    parser: BiaffineParser,
+    tokenizer: PreTrainedTokenizerFast,
+    sentences: Sequence[AnySentence],
+    decode: Callable[[Sequence[TokenizedSentence], Sequence[AnySentence]], Iterable[Prediction]],
+    *,
+    batch: int,
+) -> list[Prediction]:
+    """Return the prediction for each sentence.
+
+    Args:
+        parser: On the device to compute on.
+        tokenizer: The tokenizer of the parser's encoder.
+        sentences: What to read.
+        decode: Returns the predictions for a batch of sentences; those that are too long are truncated.
+        batch: Sentences at a time.
+
+    Raises:
+        VocabularyError: The tokenizer is not the parser's.
+    """
+    check_fit(parser, tokenizer)
+    tokenized = tokenize_sentences(tokenizer, sentences, usable_length(parser.encoder))
+    order = sorted(range(len(sentences)), key=lambda index: len(tokenized[index].ids))
+    predictions: dict[int, Prediction] = {}
+    with evaluating(parser), torch.inference_mode(), track("parsing", len(sentences)) as advance:
+        for start in range(0, len(order), batch):
+            indices = order[start : start + batch]
+            found = decode([tokenized[index] for index in indices], [sentences[index] for index in indices])
+            predictions.update(zip(indices, found, strict=True))
+            advance(len(indices))
+    return [predictions[index] for index in range(len(sentences))]
 
 
 def _truncate(pieces: list[list[int]], room: int | None) -> tuple[list[int], list[int], int]:

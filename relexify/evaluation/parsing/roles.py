@@ -18,8 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import EvidenceError, InputError, TrainingError
 from relexify.evaluation.data.propositions import PredicateSentence, Proposition
 from relexify.evaluation.parsing.biaffine import BiaffineOutput, BiaffineParser, WordScores, full_precision
-from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch
-from relexify.evaluation.parsing.prediction import predict
+from relexify.evaluation.parsing.inputs import TokenizedSentence, padded_batch, predict
 from relexify.evaluation.parsing.training import Formalism
 from relexify.pretrained.architecture import IGNORED
 from relexify.scoring import Score

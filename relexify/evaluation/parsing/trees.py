@@ -12,8 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import EvidenceError, InputError, TrainingError, importing
 from relexify.evaluation.data.treebank import ParsedSentence
 from relexify.evaluation.parsing.biaffine import BiaffineParser
-from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch
-from relexify.evaluation.parsing.prediction import predict
+from relexify.evaluation.parsing.inputs import GoldTree, TokenizedSentence, padded_batch, predict
 from relexify.evaluation.parsing.training import Formalism
 from relexify.scoring import Score
 

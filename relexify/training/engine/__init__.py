@@ -3,13 +3,12 @@
 stage.py        freeze, set up the Trainer, resume from the last checkpoint, collect the scores
 trainer.py      what relexify overrides in the Trainer, and why
 arguments.py    TrainingArguments, schedule, optimiser, when to score and save
-freezing.py     which parameters a stage trains
+freezing.py     which parameters a stage trains, and which rows of tokens stay as they are
 adapters.py     low-rank adapters instead of whole matrices (LoRA)
 groups.py       which of them are trained by Muon, and which by AdamW at what rate
 muon.py         Muon and AdamW as one optimiser
 low_memory.py   AdamW with moments in 8 bits, or paged to the host (bitsandbytes)
 lookahead.py    Lookahead around Adam
-kept_rows.py    keep the rows of the source vocabulary bit for bit
 average.py      a moving average of the weights
 cuda_graph.py   forward and backward pass of a step as one CUDA graph
 randomness.py   leave the caller's random state as it was

@@ -1,16 +1,19 @@
-"""Select the parameters that a stage trains; all others stay as they are, bit for bit."""
+"""What a stage leaves as it is, bit for bit: the parameters that it does not train, and rows of tokens to keep."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from transformers import PreTrainedModel
+import torch
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from relexify.errors import InputError
+from relexify.pretrained.lexical import lexical_axes
 from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
 from relexify.training.protocol import lexical_parameter_names
 
-__all__ = ["freeze_all_but", "trained_names"]
+__all__ = ["KeptRows", "freeze_all_but", "trained_names"]
 
 
 def trained_names(model: PreTrainedModel, trains: str) -> set[str]:
@@ -50,3 +53,35 @@ def freeze_all_but(model: PreTrainedModel, trains: str) -> list[str]:
         if name in chosen:
             parameter.requires_grad_(True)
     return sorted(name for name, parameter in model.named_parameters() if parameter.requires_grad)
+
+
+class KeptRows(TrainerCallback):  # type: ignore[misc]
+    """Keeps the first rows of everything that has one row per token, while the other rows are trained.
+
+    It undoes what a step has changed in them; weight decay changes rows without a gradient too.
+
+    Args:
+        model: The model that is trained.
+        rows: Number of rows to keep.
+    """
+
+    def __init__(self, model: PreTrainedModel, rows: int) -> None:
+        self.model, self.rows = model, rows
+        self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Remember the rows; those of a checkpoint are the same."""
+        trained = {name: tensor.detach() for name, tensor in self.model.named_parameters() if tensor.requires_grad}
+        axes = {name: axis for name, axis in lexical_axes(self.model).items() if name in trained}
+        views = [trained[name].narrow(axis, 0, self.rows) for name, axis in axes.items()]
+        self._kept = [(view, view.clone()) for view in views]
+
+    @torch.no_grad()
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        """Put the rows back."""
+        for view, rows in self._kept:
+            view.copy_(rows)

@@ -34,8 +34,7 @@ from relexify.training.engine.arguments import (
     stage_optimiser,
 )
 from relexify.training.engine.average import swap_averages
-from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.engine.kept_rows import KeptRows
+from relexify.training.engine.freezing import KeptRows, freeze_all_but
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
 from relexify.training.job import TrainingData

@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 import transformers
+from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import Sampler, SequentialSampler
 from transformers import (
@@ -271,14 +272,14 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             parts = self.args.gradient_accumulation_steps
             self._pass = CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
 
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Create the optimiser, with averages of the weights in its state if they are to be kept."""
         optimiser: torch.optim.Optimizer = super().create_optimizer(model)
         if self.is_averaged:
             keep_averages(optimiser)
         return optimiser
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
+    def _get_train_sampler(self, train_dataset: object = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)
 
     def get_batch_samples(
@@ -294,7 +295,9 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         count = total.to(device, non_blocking=True)
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
 
-    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, torch.Tensor], num_items_in_batch: Any = None
+    ) -> torch.Tensor:
         """Run forward and backward pass of one part."""
         return self._pass({**self._prepare_inputs(inputs), _COUNT: num_items_in_batch})
 
@@ -304,19 +307,19 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         self.accelerator.backward(loss)
         return loss.detach()
 
-    def _clip_grad_norm(self, model: Any) -> Any:
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
         if self.args.world_size > 1:
             return super()._clip_grad_norm(model)
         groups = self.optimizer.param_groups
         trained = [parameter for group in groups for parameter in group["params"]]
         return torch.nn.utils.clip_grad_norm_(trained, self.args.max_grad_norm)
 
-    def floating_point_ops(self, inputs: Any) -> int:
+    def floating_point_ops(self, inputs: object) -> int:
         """Return 0: not counted."""
         return 0
 
     def compute_loss(
-        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        self, model: nn.Module, inputs: Mapping[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
         """Return this part's share of the step's mean loss per label, summed over the objectives."""
         labels = num_items_in_batch.clamp(min=1)  # by chance, a few short sequences may have no masked token
@@ -326,7 +329,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+        self, eval_dataset: object = None, ignore_keys: object = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Score held-out text, each device its share of the windows; the score of two languages is their mean."""
         self._check_finite()
@@ -410,13 +413,13 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             labels[rows >= windows] = IGNORED
             yield inputs.to(self.args.device), labels.to(self.args.device)
 
-    def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
+    def _determine_best_metric(self, metrics: dict[str, float], trial: object) -> bool:
         """Also save a new best model at once, if the best one is to be selected."""
         is_best: bool = super()._determine_best_metric(metrics, trial)
         self.control.should_save |= is_best and self.args.load_best_model_at_end
         return is_best
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
         """Write and seal a checkpoint, and only then remove older ones."""
         if self.control.should_training_stop and self.state.best_global_step != self.state.global_step:
             return  # out of patience: the result is written next, and a run resumed from here would train on

@@ -129,7 +129,7 @@ def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
 def text_start(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return the id of the beginning-of-text token if the tokenizer itself puts it before a text, else None.
 
-    Decoders such as Llama and Gemma always had it as their first token, and predict worse without it.
+    Decoders such as Llama and Gemma were trained with it as the first token of a text, and are used with it.
     """
     start: int | None = tokenizer.bos_token_id
     return start if start is not None and tokenizer("a").input_ids[:1] == [start] else None

@@ -110,8 +110,8 @@ class Training:
         micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
             device takes its whole share of the batch.
         evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
-            of all steps and after the last. By default a twentieth of all steps, but at least ten, or a quarter of a
-            run of fewer than forty.
+            of all steps (unless it is all of them) and after the last. By default a twentieth of all steps, but at
+            least ten, or a quarter of a run of fewer than forty.
         held_out_bytes: Bytes of held-out text to score on; 400,000 with CUDA and 8,192 without by default.
         snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
         patience: Stop after this number of scores without a better one.

@@ -70,6 +70,7 @@ def test_short_runs_are_scored_less_often(steps, scored):
     training = Training(steps=steps)
     (stage,) = plan_stages(training)
     assert evaluated_steps(training, stage, 0) == scored
+    assert evaluated_steps(replace(training, evaluate_every=steps), stage, 0) == {steps}
 
 
 def test_reports_to_unknown_or_missing_services_are_rejected_before_any_work():

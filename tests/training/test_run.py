@@ -129,6 +129,8 @@ def test_notes_of_a_graft_are_kept(run_of):
     assert (notes["method"], notes["seed"], notes["trained_from"]) == ("wechsel", 3, str(source))
     assert (notes["training"]["steps"], notes["training"]["selected_step"]) == (4, 4)
     assert not notes["training"]["from_trained"]
+    replace(run, source=run.output()).train(SHORT, "again")
+    assert json.loads((run.output("again") / MARKER).read_text())["training"]["from_trained"]
 
 
 def test_the_next_sentence_head_of_a_bert_is_kept_as_it_was(run_of):

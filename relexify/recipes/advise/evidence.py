@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from relexify.methods.inputs import Inputs
 
-__all__ = ["DictionarySize", "EvidenceWorth", "held_out_words", "measure_evidence", "split_dictionary"]
+__all__ = ["FEWEST_WORDS", "DictionarySize", "EvidenceWorth", "held_out_words", "measure_evidence", "split_dictionary"]
 
 HELD_OUT_SHARE = 10
 """One target word in this many is held out."""

@@ -29,7 +29,7 @@ class Advise:
         transfer: The model, the text and the evidence; its method does not matter, its `score_bytes` are the held-out
             text to score on, and its `output` is the folder of the trials.
         methods: The methods to try; if empty, all that the evidence suffices for and that need no training themselves.
-        steps: Optimiser steps of each training.
+        steps: Optimiser steps of each training; with 0, nothing is trained, and held-out words rank the methods.
         batch: Sequences per step.
         length: Tokens per sequence.
         text_bytes: Bytes of the text to use; tokenizer, vectors and trainings see the same part.
@@ -43,7 +43,13 @@ class Advise:
     text_bytes: int = DEFAULT_BYTES
 
     def __post_init__(self) -> None:
-        plan_stages(Training(steps=self.steps, batch=self.batch, length=self.length, seed=self.transfer.seed))
+        if self.steps:
+            plan_stages(Training(steps=self.steps, batch=self.batch, length=self.length, seed=self.transfer.seed))
+        elif self.transfer.dictionary is None:
+            raise InputError(
+                "steps = 0 ranks the methods by held-out words of a dictionary, and there is none: give a `dictionary` "
+                "or a number of steps"
+            )
         check_number("text_bytes", self.text_bytes)
         for name in self.methods:
             choose(name, METHODS, "method")
@@ -59,7 +65,8 @@ def planned_runs(options: Advise) -> tuple[Run, ...]:
     for name in options.methods:
         validate_transfer(with_method(transfer, name))
     names = options.methods or tuple(name for name in METHODS if _applies(name, transfer))
-    left_out = given_translations(transfer) if DEFAULT in names else []
+    # What a kind of evidence is worth is measured by training alone.
+    left_out = given_translations(transfer) if options.steps and DEFAULT in names else []
     return (
         *(Run(name, name) for name in names),
         *(Run(f"{DEFAULT}-without-{kind}", DEFAULT, without=(kind,)) for kind in left_out),

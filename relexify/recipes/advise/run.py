@@ -1,5 +1,6 @@
 """Advise on a transfer: measure the evidence, train every applicable method for some steps, and rank them.
 
+Without steps nothing is trained, and the methods are ranked by held-out dictionary words, a matter of minutes on a CPU.
 Scores before training do not predict the order of methods after it (`systems/transfer/verdict.py`), but those after a
 few steps largely do. All methods get the unigram prior, so that they differ in their rows alone. Methods that cannot be
 built from the evidence are left out before anything is trained. The trainings are trials of a comparison, in the output
@@ -20,7 +21,7 @@ from relexify.methods.fvt import fvt
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_under
-from relexify.recipes.advise.evidence import EvidenceWorth, held_out_words, measure_evidence
+from relexify.recipes.advise.evidence import FEWEST_WORDS, EvidenceWorth, held_out_words, measure_evidence
 from relexify.recipes.advise.options import DEFAULT, Advise, planned_runs
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import run_comparison
@@ -49,15 +50,15 @@ class RankedRun:
 
     Attributes:
         name: The method, or the default without a kind of evidence.
-        before: Bits per byte before training, with the unigram prior.
-        after: Bits per byte after it.
+        before: Bits per byte before training, with the unigram prior; None if nothing was trained.
+        after: Bits per byte after it; None if nothing was trained.
         held_out_words: How often a held-out dictionary word is closer to its own translation than to another word's;
             None if this was not measured.
     """
 
     name: str
-    before: float
-    after: float
+    before: float | None
+    after: float | None
     held_out_words: float | None
 
 
@@ -67,7 +68,7 @@ class Advice:
 
     Attributes:
         options: What it is based on.
-        runs: The methods and variants, the best after training first.
+        runs: The methods and variants, the best first: after training, or else by held-out words.
         original: Bits per byte of the source model with its own tokenizer.
         text: The held-out text under both tokenizers.
         extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
@@ -85,6 +86,11 @@ class Advice:
     left_out: Mapping[str, str]
 
     @property
+    def scores(self) -> dict[str, float]:
+        """Bits per byte after training, by run; empty if nothing was trained."""
+        return {run.name: run.after for run in self.runs if run.after is not None}
+
+    @property
     def best(self) -> str:
         """The best method that is no baseline; a baseline, if nothing else was tried."""
         names = [run.name for run in self.runs if run.name in METHODS]
@@ -96,7 +102,8 @@ def run_advise(options: Advise) -> Advice:
 
     Raises:
         InputError: An option or an input is not possible, or the output folder belongs to another advice.
-        EvidenceError: A method that was named cannot be built from the evidence.
+        EvidenceError: A method that was named cannot be built from the evidence, or nothing is to be trained and too
+            few words are held out.
         OutputError: The output cannot be written.
     """
     planned = planned_runs(options)
@@ -110,6 +117,16 @@ def run_advise(options: Advise) -> Advice:
         corpus, held_out = whole, Corpus.open(transfer.held_out)
     part = corpus.subsample(options.text_bytes) if subsamples else corpus
     advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)), planned)
+    if not options.steps:
+        if not words:
+            raise EvidenceError(
+                f"fewer than {FEWEST_WORDS} words of the dictionary can be held out, too few to rank methods without "
+                "training: give a larger dictionary, or a number of steps"
+            )
+        by_words = sorted(words, key=lambda name: -words[name])
+        return replace(
+            advice, options=options, runs=tuple(RankedRun(name, None, None, words[name]) for name in by_words)
+        )
     runs = [run for run in planned if run.name not in advice.left_out]
     recipe = Recipe(
         title=f"Advice on {transfer.model}",
@@ -132,11 +149,12 @@ def run_advise(options: Advise) -> Advice:
         compare=CompareOptions(runs=tuple(runs), seeds=(transfer.seed,), subsamples=subsamples),
     )
     (comparison,) = run_comparison(recipe, device=transfer.device, overwrite=transfer.overwrite)
+    curves = {name: curve for name, (curve,) in comparison.curves.items()}
     ranked = [
-        RankedRun(name, curve.first.bits_per_byte, curve.last.bits_per_byte, words.get(name))
-        for name, (curve,) in comparison.curves.items()
+        RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
+        for name in sorted(curves, key=lambda name: curves[name].last.bits_per_byte)
     ]
-    return replace(advice, options=options, runs=tuple(sorted(ranked, key=lambda run: run.after)))
+    return replace(advice, options=options, runs=tuple(ranked))
 
 
 def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, float]]:

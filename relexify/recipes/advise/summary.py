@@ -23,15 +23,18 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         [
             str(rank),
             f"**{run.name}**" if run.name == advice.best else run.name,
-            f"{run.before:.3f}",
-            f"{run.after:.3f}",
-            "–" if run.held_out_words is None else f"{run.held_out_words:.0%}",
+            _shown(run.before, ".3f"),
+            _shown(run.after, ".3f"),
+            _shown(run.held_out_words, ".0%"),
         ]
         for rank, run in enumerate(advice.runs, 1)
     ]
     rows += [["–", name, "–", "–", "–"] for name in advice.left_out]
+    title = "Bits per byte of held-out text (lower is better)"
+    if not advice.scores:
+        title = "Held-out words closer to their own translation than to another word's (50 % is chance)"
     return [
-        ResultTable("Bits per byte of held-out text (lower is better)", [header, *rows]),
+        ResultTable(title, [header, *rows]),
         *_left_out(advice),
         _verdict(advice),
         _tokenizer(advice),
@@ -49,9 +52,17 @@ def _left_out(advice: Advice) -> list[str]:
     return [f"Left out: {', '.join(each)} ({reason})." for reason, each in names.items()]
 
 
+def _shown(number: float | None, form: str) -> str:
+    return "–" if number is None else format(number, form)
+
+
 def _verdict(advice: Advice) -> str:
-    after = {run.name: run.after for run in advice.runs}
-    best = advice.best
+    after, best = advice.scores, advice.best
+    if not after:
+        return (
+            f"Use {best}. Nothing was trained: held-out words tell methods that know translations from those that "
+            "guess, but do not order the methods of either kind (--steps does)."
+        )
     close = [name for name, score in after.items() if name in METHODS and name != best and score - after[best] < CLOSE]
     sentence = f"Use {best}."
     if after[best] >= after[BASELINE]:
@@ -86,7 +97,7 @@ def _extension(advice: Advice) -> str:
 
 def _worth_of_evidence(advice: Advice) -> list[str]:
     """Say what the default loses without each kind of translations."""
-    after = {run.name: run.after for run in advice.runs}
+    after = advice.scores
     found = []
     for kind, name in (("dictionary", "The dictionary"), ("bitext", "The parallel text")):
         without = after.get(f"{DEFAULT}-without-{kind}")

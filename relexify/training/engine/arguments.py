@@ -156,7 +156,8 @@ def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozen
     """Return the steps of a stage after which it is scored: regular steps of the run, its tenth, and snapshots."""
     every = training.evaluation_interval
     of_run = {*range(every, training.steps + 1, every), *training.snapshots}
-    if training.evaluate_every or training.steps > 10:  # a tenth of fewer steps is one of the first
+    # A tenth of ten steps is one of the first. With all steps between two scores, only the two ends are scored.
+    if every < training.steps and (training.evaluate_every or training.steps > 10):
         of_run.add(round(training.steps / 10))
     return frozenset(step - first_step for step in of_run if 0 < step - first_step <= stage.steps)
 

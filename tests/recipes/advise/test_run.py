@@ -96,6 +96,38 @@ def test_methods_that_cannot_be_built_are_left_out_unless_they_were_named(tmp_pa
     assert reason.startswith("Left out: ramen-vectors (the two languages write no word alike")
 
 
+@pytest.mark.usefixtures("cache")
+def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence_module, "HELD_OUT_SHARE", 2)
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(300)))
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word}\n" for word in WORDS))
+    transfer = Transfer(
+        str(pico.saved("gpt2", tmp_path / "gpt2")),
+        tmp_path / "out",
+        str(tmp_path / "text.txt"),
+        dictionary=tmp_path / "pairs.tsv",
+        vocab_size=500,
+        score_bytes=500,
+    )
+    options = Advise(transfer, methods=("shuffle", "fvt", "blend"), steps=0)
+    assert not any(run.without for run in planned_runs(options))
+    advice = run_advise(options)
+    found = [run.held_out_words for run in advice.runs]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 0.9  # words after a space are copies of their own translations
+    assert advice.best in ("fvt", "blend")
+    assert {run.after for run in advice.runs} == {None}
+    assert not transfer.output.exists()
+    table, verdict, *_ = summarise_advice(advice)
+    assert table.title.startswith("Held-out words")
+    assert verdict.startswith(f"Use {advice.best}. Nothing was trained")
+    with pytest.raises(InputError, match="there is none: give a `dictionary`"):
+        replace(options, transfer=replace(transfer, dictionary=None))
+    monkeypatch.setattr(evidence_module, "FEWEST_WORDS", 1_000)
+    with pytest.raises(EvidenceError, match="words of the dictionary can be held out"):
+        run_advise(options)
+
+
 def test_parallel_text_that_aligns_nothing_is_worth_nothing(inputs, tmp_path):
     (tmp_path / "pairs.tsv").write_text("river\triver\n")
     (tmp_path / "links.txt").write_text("0-0\n")

@@ -55,7 +55,8 @@ def advise(
     """Rank the initialisations for MODEL, a text and its evidence, and say which evidence is worth acquiring.
 
     Measures the evidence and trains every applicable method for some steps on a part of the text. If interrupted, run
-    the same command again to resume.
+    the same command again to resume. With --steps 0 nothing is trained: held-out words of the dictionary rank the
+    methods.
 
     Example: relexify advise smollm2-135m --corpus swahili.txt --dictionary en-sw.tsv
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -20,6 +20,9 @@ import scipy
 from relexify.errors import InputError, VocabularyError
 from relexify.storage.files import Provenance, load_arrays, save_arrays
 from relexify.tokens import Spelling, TokenizerFamily
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["MIXTURE_FILE", "Fallback", "Mixture", "Origin", "PrecomputedRows", "validate_same_tokens"]
 
@@ -108,14 +111,16 @@ class Mixture:
         known: np.ndarray = np.diff(self.weights.indptr) > 0
         return known
 
-    def apply(self, embeddings: np.ndarray) -> np.ndarray:
+    def apply(self, embeddings: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return the mixed rows [target × d] of source rows [source × d]; zero for tokens without evidence."""
+        if not isinstance(embeddings, np.ndarray):  # numpy has no bfloat16
+            embeddings = embeddings.detach().float().cpu().numpy()
         if len(embeddings) < len(self.source_tokens):
             raise VocabularyError(
                 f"the embeddings have {len(embeddings)} rows and the mixture {len(self.source_tokens)} source tokens: "
                 "use the model whose tokenizer the mixture was made with"
             )
-        table = np.asarray(embeddings[: len(self.source_tokens)])
+        table = embeddings[: len(self.source_tokens)]
         rows: np.ndarray = self.weights @ table.astype(np.result_type(table, np.float32), copy=False)
         return rows
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -80,6 +81,13 @@ def test_apply_equals_the_dense_product():
     assert np.allclose(rows[0], (table[1] + table[2]) / 2)
     assert np.array_equal(rows[1], np.zeros(4))
     assert np.array_equal(rows[2], table[3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_apply_takes_the_weight_of_a_model(dtype):
+    weight = torch.nn.Embedding(len(SOURCE) + 2, 3, dtype=dtype).weight  # requires gradients
+    made = mixture([[5, 6], [7]])
+    assert np.array_equal(made.apply(weight), made.apply(weight.detach().float().numpy()))
 
 
 def test_the_first_mixture_that_knows_a_row_wins_and_keeps_its_origin():

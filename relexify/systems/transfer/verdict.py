@@ -41,8 +41,8 @@ less. With 0.3 MB of Swahili, it is 0.561, 0.514 and 0.481."""
 GAIN = 0.05
 """Bits per byte that evidence must gain over rows without it; the sample of held-out text decides on less."""
 LITTLE_TEXT = 0.05
-"""Share of the text below which the translations of a dictionary hardly matter; dictionaries of other languages match
-2 to 4 % of a text, by names and short words."""
+"""Share of the text that a dictionary for its language translates at least; those of other languages match 2 to 4 %, by
+names and short words, and the method then guesses the other tokens from these few."""
 
 
 @dataclass(frozen=True)
@@ -152,10 +152,11 @@ def _complaint(start: Start) -> str:
         )
     if (found := start.dictionary) is not None:
         if found.tokens == 0 or found.text_share < LITTLE_TEXT:
+            spread = ", and the other tokens are guessed from these few translations" if found.tokens else ""
             return (
-                f"The dictionary translates {found.tokens:,} tokens, {found.text_share:.1%} of the text, so it hardly "
-                "matters: check that it is for this language, spells words as the text does, and has the model's "
-                "language first."
+                f"The dictionary translates {found.tokens:,} tokens, {found.text_share:.1%} of the text{spread}: it is "
+                "probably for another language, or spells words differently. Check this, and that it has the model's "
+                "language first; or leave it out."
             )
         if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * found.words):
             return (

@@ -100,8 +100,11 @@ def test_vectors_that_find_next_to_no_translations_are_noise_and_good_ones_a_goo
 @pytest.mark.parametrize(
     ("check", "reason"),
     [
-        (DictionaryCheck(tokens=0, text_share=0.0, words=0, related=None), "translates 0 tokens"),
-        (DictionaryCheck(tokens=12, text_share=0.004, words=12, related=None), "12 tokens, 0.4% of the text"),
+        (DictionaryCheck(tokens=0, text_share=0.0, words=0, related=None), "translates 0 tokens, 0.0% of the text: it"),
+        (
+            DictionaryCheck(tokens=12, text_share=0.004, words=12, related=None),
+            "12 tokens, 0.4% of the text, and the other tokens are guessed from these few translations: it is probably",
+        ),
         (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.52), "52.0% of 300 cases, and 50% is chance"),
     ],
 )

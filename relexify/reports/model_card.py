@@ -115,8 +115,14 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     if curve is None:
         names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
         return {names.get(name, name): value for name, value in before.items()}
-    kept = curve.at(selected_step(notes, curve))
-    return {"before training": curve.first.bits_per_byte, "this model": kept.bits_per_byte}
+    selected, scores = selected_step(notes, curve), {}
+    for language, part in curve.by_language.items():
+        suffix = f" ({language})" if language else ""
+        scores |= {
+            f"before training{suffix}": part.first.bits_per_byte,
+            f"this model{suffix}": part.at(selected).bits_per_byte,
+        }
+    return scores
 
 
 def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any], curve: Curve | None) -> str:

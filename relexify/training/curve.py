@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ class Measurement:
         perplexity: Per token; for a masked language model, the pseudo-perplexity.
         loss: Mean training loss, in nats per token, since the last measurement; None before the first step. With two
             objectives, the sum of theirs.
-        by_language: For a bilingual model, the bits per byte of each language; `bits_per_byte` is their mean, and
-            `perplexity` the geometric mean of theirs.
+        by_language: With two languages, the bits per byte of each, of the target language last; `bits_per_byte` is
+            their mean, and `perplexity` the geometric mean of theirs.
     """
 
     step: int
@@ -65,6 +65,14 @@ class Curve:
     def best(self) -> Measurement:
         """The lowest bits per byte; the earliest of equals. NaN counts as the worst."""
         return min(self.points, key=lambda point: (math.isnan(point.bits_per_byte), point.bits_per_byte))
+
+    @property
+    def by_language(self) -> dict[str, Curve]:
+        """The curve of each language, that of the target language first; with one language, this one, named ''."""
+        return {
+            name: Curve(tuple(replace(point, bits_per_byte=(point.by_language or {})[name]) for point in self.points))
+            for name in reversed(list(self.first.by_language or ()))
+        } or {"": self}
 
     def at(self, step: int) -> Measurement:
         """Return the measurement nearest to a step."""

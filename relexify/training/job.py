@@ -140,12 +140,13 @@ def language_model_job(
         )
     share = 0.0 if training.source_corpus is None else training.source_share
     with processes.main_process_first():
-        data = language_data(model, tokenizer, corpus, held_out, training)
+        name = None if training.source_corpus is None else TARGET
+        data = language_data(model, tokenizer, corpus, held_out, training, language=name)
         texts = TrainingData(data.blocks, {None: data.held_out}, architecture_of(model), data.blocks.count)
         identity: dict[str, Any] = dict(data.identity)
         if training.source_corpus is not None:
             own = training.source_corpus, training.source_held_out
-            other = language_data(model, tokenizer, *own, training)
+            other = language_data(model, tokenizer, *own, training, language=SOURCE)
             texts = TrainingData(
                 MixedTexts(other.blocks, data.blocks, share),
                 {SOURCE: other.held_out, TARGET: data.held_out},
@@ -181,6 +182,8 @@ def language_data(
     corpus: TextSource,
     held_out: TextSource | None,
     training: Training,
+    *,
+    language: str | None = None,
 ) -> LanguageData:
     """Open text to train on and text to score on; the two never overlap.
 
@@ -190,6 +193,7 @@ def language_data(
         corpus: Text to train on, whatever `Corpus.open` takes.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         training: The options.
+        language: Its name in the log, if there are several.
     """
     whole = Corpus.open(corpus)
     train_text, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
@@ -198,7 +202,8 @@ def language_data(
     length, masking, seed = training.length, training.masking, training.seed
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
     sizes = [f"{size:,}" for size in (len(packed), blocks.count, windows.bytes)]
-    logger.info("%s tokens of text, %s sequences; scored on %s bytes", *sizes)
+    text = f"text ({language})" if language else "text"
+    logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:])
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
 

@@ -193,7 +193,8 @@ def _train_stages(
     if training.selects_best:
         step = min(candidates, key=lambda step: curve.at(step).bits_per_byte)
         if step == 0:
-            logger.warning("training made the model worse on held-out text: keeping the model as it was before")
+            what = "the mean of both languages" if curve.first.by_language else "held-out text"
+            logger.warning("training made the model worse on %s: keeping the model as it was before", what)
     return curve, step, candidates[step], speed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from relexify.steps import ResultTable
@@ -33,15 +33,27 @@ class TrainingVerdict:
 
 
 def judge_training(curve: Curve, selected: int) -> TrainingVerdict:
-    """Judge a training by its scores on held-out text.
+    """Judge a training by its scores on held-out text; with two languages, by those of the target language.
 
     Args:
         curve: The scores.
         selected: The step whose parameters were kept.
     """
+    (language, target), *others = curve.by_language.items()
+    verdict = _judge(target, selected, f"Held-out text ({language})" if language else "Held-out text")
+    sentences = [verdict.reason]
+    for name, other in others:
+        score, before = other.at(selected).bits_per_byte, other.first.bits_per_byte
+        sentences.append(f"Held-out text ({name}) takes {score:.3f}, {before:.3f} at step 0.")
+        if selected != curve.last.step:
+            sentences.append(f"Step {selected:,} has the best mean of both languages.")
+    return replace(verdict, reason=" ".join(sentences))
+
+
+def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
     first, last, kept = curve.first, curve.last, curve.at(selected)
     best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
-    scores = f"Held-out text takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
+    scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
     lost = last.bits_per_byte - best.bits_per_byte >= GAIN
     if lost and kept.step != last.step:
         scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
@@ -76,20 +88,23 @@ def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
 
 
 def curve_table(curve: Curve, selected: int) -> ResultTable:
-    """Return about a dozen points, among them the first, the last, the best and the selected one."""
+    """Return about a dozen points: the first, the last, the best and the selected one, marked unless it is the last."""
     from relexify.scoring import format_perplexity  # imports torch, which validating a recipe does not need
 
     points = curve.points
     every = -(-len(points) // MAX_ROWS)
     indices = {0, len(points) - 1, *range(0, len(points), every)}
     languages = list(curve.first.by_language or ())
-    scores = [f"{language}: bits per byte" for language in languages] or ["bits per byte", "perplexity"]
+    scores = [f"{name}: bits per byte" for name in (*languages, "mean")]
+    if not languages:
+        scores = ["bits per byte", "perplexity"]
     rows = [["step", "tokens", "stage", *scores]]
     for index, point in enumerate(points):
         if index not in indices and point.step not in (selected, curve.best.step):
             continue
-        mark = " (selected)" if point.step == selected else ""
-        values = [f"{(point.by_language or {})[language]:.4f}" for language in languages]
-        values = values or [f"{point.bits_per_byte:.4f}", format_perplexity(point.perplexity)]
+        mark = " (selected)" if point.step == selected != curve.last.step else ""
+        values = [f"{score:.4f}" for score in (*(point.by_language or {}).values(), point.bits_per_byte)]
+        if not languages:
+            values.append(format_perplexity(point.perplexity))
         rows.append([f"{point.step:,}{mark}", f"{point.tokens:,}", point.stage, *values])
     return ResultTable("Held-out text (lower is better)", rows)

@@ -7,13 +7,13 @@ import random as random_numbers
 import numpy as np
 import pytest
 
-from relexify.errors import VocabularyError
+from relexify.errors import InputError, VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.blend import blended
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.parts.copying import neutral, shared, special
-from relexify.methods.parts.translations import translations
+from relexify.methods.parts.translations import check_columns, translations
 from relexify.mixture import Origin, first_of
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico
@@ -183,3 +183,14 @@ def test_a_word_of_a_script_without_spaces_is_translated_inside_a_text_too(layou
     inside = [id for id, form in enumerate(vocabulary_of(target).forms) if form.text in words and not form.starts_word]
     assert len(inside) == len(words)
     assert known[inside].all()
+
+
+def test_swapped_columns_of_a_script_without_spaces_are_noticed():
+    source = pico.byte_level(size=500)
+    english = [form.text for form in vocabulary_of(source).forms if form.is_word and len(form.text) > 2][:12]
+    words = [first + second for first in "河流书本" for second in "学生早晨"][: len(english)]
+    target = train_tokenizer_like(source, lambda: words * 20, 500)
+    lexicon = BilingualLexicon(tuple(zip(english, words, strict=True)))
+    check_columns(source, target, lexicon)
+    with pytest.raises(InputError, match="look swapped"):
+        check_columns(source, target, lexicon.swapped())

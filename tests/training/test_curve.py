@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from relexify.errors import InputError
 from relexify.training.curve import Curve, Measurement
-from relexify.training.summary import judge_training
+from relexify.training.summary import curve_table, judge_training
 
 
 def point(step: int, bits: float, loss: float | None = 3.0) -> Measurement:
@@ -152,3 +153,21 @@ def test_a_training_that_keeps_its_best_model_is_judged_by_that(scores, outcome,
     verdict = judge_training(curve, curve.best.step)
     assert verdict.outcome == outcome
     assert said in verdict.reason
+
+
+@pytest.mark.parametrize(("selected", "said"), [(20, ""), (10, " Step 10 has the best mean of both languages.")])
+def test_a_training_on_two_languages_is_judged_by_the_target_language_and_both_are_named(selected, said):
+    scores = [(0, 1.0, 3.0), (10, 1.1, 2.0), (20, 1.8, 1.5)]
+    curve = Curve.of(
+        replace(point(step, (source + target) / 2), by_language={"en": source, "id": target})
+        for step, source, target in scores
+    )
+    verdict = judge_training(curve, selected)
+    _, source, target = scores[selected // 10]
+    assert verdict.outcome == "improving"
+    assert f"Held-out text (id) takes {target:.3f} bits per byte, 3.000 at step 0" in verdict.reason
+    assert verdict.reason.endswith(f"Held-out text (en) takes {source:.3f}, 1.000 at step 0.{said}")
+    header, *rows = curve_table(curve, selected).rows
+    assert header[3:] == ["en: bits per byte", "id: bits per byte", "mean: bits per byte"]
+    assert rows[1][3:] == ["1.1000", "2.0000", "1.5500"]
+    assert [row[0] for row in rows if "selected" in row[0]] == (["10 (selected)"] if selected == 10 else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from dataclasses import replace
 
@@ -51,13 +52,20 @@ def test_any_run_of_positions_has_the_share_and_every_block_in_turn(share, first
     assert len(found["input_ids"]) == size
 
 
-def test_both_languages_are_scored_and_the_first_is_forgotten_less(run_of):
+def test_both_languages_are_scored_and_the_first_is_forgotten_less(run_of, caplog):
+    caplog.set_level(logging.INFO, logger="relexify")
     run = run_of()
     alone, both = trained(run, "alone", share=0.0), trained(run, "both", share=0.5)
     assert list(alone.curve.first.by_language) == ["source", "target"]
     assert alone.curve.first.by_language == both.curve.first.by_language
     assert both.curve.last.by_language["source"] < alone.curve.last.by_language["source"]
     assert alone.curve.last.by_language["target"] < alone.curve.first.by_language["target"]
+    for point in both.curve.points:
+        source, target = point.by_language.values()
+        scores = f"source {source:.4f}, target {target:.4f}, mean {point.bits_per_byte:.4f} bits per byte"
+        assert f"step {point.step}: {scores}" in caplog.text
+    assert "tokens of text (source)" in caplog.text
+    assert "tokens of text (target)" in caplog.text
 
 
 def test_a_run_with_both_languages_resumes_with_the_same_bits(run_of):

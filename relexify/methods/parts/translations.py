@@ -74,7 +74,7 @@ def check_columns(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer
         InputError: Far more entries fit the other way round.
     """
     source, target = (
-        {form.text: id for id, form in enumerate(vocabulary_of(tokenizer).forms) if form.starts_word}
+        {form.text: id for id, form in enumerate(vocabulary_of(tokenizer).forms) if form.starts_word or form.is_word}
         for tokenizer in (source_tokenizer, target_tokenizer)
     )
     found = find_correspondences(lexicon, source, target).entries_used

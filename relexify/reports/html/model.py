@@ -121,9 +121,15 @@ def _key_figures(
     """Return the numbers that the verdict rests on, each with its name and what to compare it with."""
     entries = []
     if curve is not None:
-        kept = curve.at(selected_step(notes, curve))
-        about = f"{curve.first.bits_per_byte:.3f} at step 0; lower is better"
-        entries.append((f"{kept.bits_per_byte:.3f}", f"bits per byte at step {kept.step:,} (selected)", about))
+        for language, part in curve.by_language.items():
+            kept = part.at(selected_step(notes, curve))
+            name = (
+                f"bits per byte ({language}) at step {kept.step:,}"
+                if language
+                else f"bits per byte at step {kept.step:,}"
+            )
+            about = f"{part.first.bits_per_byte:.3f} at step 0; lower is better"
+            entries.append((f"{kept.bits_per_byte:.3f}", name, about))
     elif own := scores.get(method := str(notes.get("method"))):
         # Without the method, which may be a baseline itself.
         others = [f"{BASELINES[name]} {scores[name]:.3f}" for name in BASELINES if name in scores and name != method]
@@ -207,11 +213,10 @@ def _lengths(extension: Mapping[str, Any] | None) -> str:
 def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
     if curve is None:
         return ""
-    languages = list(curve.first.by_language or ())
     lines = {
-        language: [(point.step, (point.by_language or {})[language]) for point in curve.points]
-        for language in languages
-    } or {"held-out text": [(point.step, point.bits_per_byte) for point in curve.points]}
+        language or "held-out text": [(point.step, point.bits_per_byte) for point in part.points]
+        for language, part in curve.by_language.items()
+    }
     scores = table(curve_table(curve, selected_step(notes, curve)).rows)
     hints = "".join(f'<p class="hint">{escape(hint)}</p>' for hint in compare_with_transfer(notes, curve))
     losses = [(point.step, point.loss) for point in curve.points if point.loss is not None]

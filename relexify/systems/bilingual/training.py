@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +24,6 @@ from relexify.training.run import run_training
 from relexify.training.trainable import check_halves, check_language_model, check_stages
 
 __all__ = ["train_bilingual"]
-
-logger = logging.getLogger(__name__)
 
 
 def train_bilingual(
@@ -79,11 +76,10 @@ def train_bilingual(
         check_stages(model, plan)
         data: dict[str, LanguageData] = {}
         for language, (text, scored_on) in texts.items():
-            logger.info("text of %s:", language)
             member, tokenizer = model.for_language(language), bundle.tokenizers[language]
             with processes.main_process_first():
                 try:
-                    data[language] = language_data(member, tokenizer, text, scored_on, plan)
+                    data[language] = language_data(member, tokenizer, text, scored_on, plan, language=language)
                 except InputError as error:
                     raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 

@@ -119,7 +119,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         self.was_interrupted = False  # by scoring or saving, after the last step
         self.steps_seen, self.steps_timed, self.seconds_timed = 0, 0, 0.0
         self.loss: float | None = None
-        self.bits: float | None = None
+        self.bits: dict[str, float] = {}
 
     @property
     def seconds_per_step(self) -> float | None:
@@ -132,8 +132,8 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         parts = []
         if self.loss is not None:
             parts.append(f"loss {self.loss:.3f}")
-        if self.bits is not None:
-            parts.append(f"{self.bits:.3f} bits per byte")
+        if self.bits:
+            parts.append(self._scores(3))
         if self.seconds_per_step:
             parts.append(f"{self.tokens_per_step / self.seconds_per_step:,.0f} tokens/s")
         return ", ".join(parts)
@@ -182,9 +182,10 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         found = logs or {}
         self.loss = found.get("loss", self.loss)
         if BITS in found:
-            self.bits = found[BITS]
+            languages = {name.removeprefix(f"{BITS}_"): found[name] for name in found if name.startswith(f"{BITS}_")}
+            self.bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
             loss = "" if self.loss is None else f", loss {self.loss:.3f}"
-            logger.info("step %d: %.4f bits per byte%s", self.first_step + state.global_step, self.bits, loss)
+            logger.info("step %d: %s%s", self.first_step + state.global_step, self._scores(4), loss)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long scoring took."""
@@ -194,6 +195,10 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         """Measure how long saving took."""
         self.saved = time.monotonic()
         self.saving_took = self.saved - self.step_ended
+
+    def _scores(self, digits: int) -> str:
+        """Return the last score; with two languages that of each, and their mean, which patience and selection use."""
+        return ", ".join(f"{name} {bits:.{digits}f}".strip() for name, bits in self.bits.items()) + " bits per byte"
 
     def _announce(self, left: int, step: int, device: str) -> None:
         """Log how long the rest of the training will take, if that is long, and what would make it shorter."""

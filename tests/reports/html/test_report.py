@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 
 import relexify as rx
 from relexify.errors import InputError
@@ -27,6 +28,7 @@ from relexify.reports import Comparison, write_report
 from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
 from relexify.reports.html.elements import table
 from relexify.reports.html.page import Section, render
+from relexify.reports.model_card import render_card
 from relexify.storage.files import record_file
 from relexify.training.curve import Curve, Measurement
 from tests import pico
@@ -223,7 +225,7 @@ def test_training_adds_curves(folder, tmp_path):
     Curve.of(points).save(record_file(trained / "training.json"))
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
-    assert "90 (selected)" in page
+    assert "(selected)" not in page, "it is the last one"
     assert "<b>The model is still improving.</b>" in page
     assert "relexify check trained" in page
     notes = json.loads((trained / "relexify.json").read_text())
@@ -245,7 +247,28 @@ def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(fold
     (trained / "relexify.json").write_text(json.dumps(notes | {"training": training}))
     page = rx.report(trained).read_text()
     assert "Held-out text takes 2.000 bits per byte, 3.000 at step 0" in page
-    assert "<b>2.000</b><span>bits per byte at step 10 (selected)</span><small>3.000 at step 0;" in page
+    assert "10 (selected)" in page
+    assert "<b>2.000</b><span>bits per byte at step 10</span><small>3.000 at step 0;" in page
+
+
+def test_report_and_card_of_two_languages_have_the_score_of_each_and_that_of_the_target_first(folder, tmp_path):
+    trained = shutil.copytree(folder, tmp_path / "trained")
+    points = [
+        Measurement(step, 100, "all", (source + target) / 2, 9.0, by_language={"en": source, "id": target})
+        for step, source, target in ((0, 1.0, 3.0), (10, 1.2, 2.0))
+    ]
+    Curve.of(points).save(record_file(trained / "training.json"))
+    page = rx.report(trained).read_text()
+    assert "Held-out text (id) takes 2.000 bits per byte, 3.000 at step 0" in page
+    assert "Held-out text (en) takes 1.200, 1.000 at step 0." in page
+    assert re.findall(r"<b>([\d.]+)</b><span>bits per byte \((\w+)\) at", page) == [("2.000", "id"), ("1.200", "en")]
+    results = ModelCard(render_card(trained)).data.eval_results
+    assert {each.metric_name.removeprefix("bits per byte, "): each.metric_value for each in results} == {
+        "before training (id)": 3.0,
+        "this model (id)": 2.0,
+        "before training (en)": 1.0,
+        "this model (en)": 1.2,
+    }
 
 
 def test_the_scores_of_a_training_and_of_the_transfer_are_kept_apart(folder, tmp_path):

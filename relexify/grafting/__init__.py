@@ -12,17 +12,25 @@ from relexify.grafting.check import CheckResult, check
 from relexify.grafting.graft import Graft, GraftReport, graft, is_tied, row_origins
 from relexify.grafting.identifiers import check_roles
 from relexify.grafting.pruning import PruneResult, prune
-from relexify.grafting.unigram import UnigramReport, add_unigram_prior, sample_paragraphs
+from relexify.grafting.unigram import (
+    UnigramPrior,
+    UnigramReport,
+    add_unigram_prior,
+    find_unigram_prior,
+    sample_paragraphs,
+)
 
 __all__ = [
     "CheckResult",
     "Graft",
     "GraftReport",
     "PruneResult",
+    "UnigramPrior",
     "UnigramReport",
     "add_unigram_prior",
     "check",
     "check_roles",
+    "find_unigram_prior",
     "graft",
     "is_tied",
     "prune",

@@ -26,7 +26,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -47,9 +48,12 @@ from relexify.pretrained.architecture import (
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import Advance, track
+from relexify.storage.files import load_arrays, save_arrays
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
-__all__ = ["UnigramReport", "add_unigram_prior", "sample_paragraphs"]
+__all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "find_unigram_prior", "sample_paragraphs"]
+
+_KIND = "unigram prior"
 
 _LINES, _CHARACTERS = 20_000, 500
 """Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
@@ -98,6 +102,46 @@ class UnigramReport:
     source_bits_after: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class UnigramPrior:
+    """What is added to the output of a model, in one or more passes; in none if nothing is.
+
+    Attributes:
+        report: What it changes.
+        corrections: What is added to the logit of every token, float64 [passes × tokens].
+        directions: b, in which the rows of the output embedding are changed, float64 [passes × d]; None if an output
+            bias is changed.
+    """
+
+    report: UnigramReport
+    corrections: torch.Tensor
+    directions: torch.Tensor | None
+
+    def apply(self, model: PreTrainedModel) -> None:
+        """Change a model in place, which must be the one that the prior was found for."""
+        with torch.no_grad():
+            for number, correction in enumerate(self.corrections):
+                _change(model, correction, None if self.directions is None else self.directions[number])
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file."""
+        arrays = {"corrections": self.corrections.numpy()}
+        if self.directions is not None:
+            arrays["directions"] = self.directions.numpy()
+        return save_arrays(path, arrays, {"kind": _KIND, "report": asdict(self.report)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> UnigramPrior:
+        """Read a file that `save` wrote.
+
+        Raises:
+            InputError: It is missing, damaged, or another kind of file.
+        """
+        arrays, metadata = load_arrays(path, _KIND)
+        found = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        return cls(UnigramReport(**metadata["report"]), found["corrections"], found.get("directions"))
+
+
 def add_unigram_prior(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
@@ -107,7 +151,22 @@ def add_unigram_prior(
     source: Iterable[str] | None = None,
     seed: int = 0,
 ) -> UnigramReport:
-    """Give a model the unigram distribution of a text, in place.
+    """Give a model the unigram distribution of a text, in place; arguments and errors as for `find_unigram_prior`."""
+    prior = find_unigram_prior(model, tokenizer, corpus, kept=kept, source=source, seed=seed)
+    prior.apply(model)
+    return prior.report
+
+
+def find_unigram_prior(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    corpus: Iterable[str],
+    *,
+    kept: int = 0,
+    source: Iterable[str] | None = None,
+    seed: int = 0,
+) -> UnigramPrior:
+    """Return what gives a model the unigram distribution of a text; the model is as before in the end.
 
     Tokens that do not occur, special tokens and unused rows among them, share the probability of those that occur once.
 
@@ -145,13 +204,14 @@ def add_unigram_prior(
     original = changed.detach().clone()
 
     with evaluating(model), torch.no_grad():
-        found, in_source = _adjust(model, bias, batches, source_batches, goal, kept)
-        before, after = found[0], found[-1]
-        # Hidden states of an untrained model have no common direction, and do not tell languages apart.
-        harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
-        helps = after.nats < before.nats and not harms
-        if not helps:
+        try:
+            found, in_source, changes = _adjust(model, batches, source_batches, goal, kept, has_bias=bias is not None)
+        finally:
             changed.copy_(original)
+    before, after = found[0], found[-1]
+    # Hidden states of an untrained model have no common direction, and do not tell languages apart.
+    harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
+    helps = after.nats < before.nats and not harms
     name: Literal["output bias", "output embedding", "tied embedding", "nothing"]
     if not helps:
         after, in_source, name = before, in_source[:1], "nothing"
@@ -159,7 +219,7 @@ def add_unigram_prior(
         name = "output bias"
     else:
         name = "tied embedding" if is_tied(model) else "output embedding"
-    return UnigramReport(
+    report = UnigramReport(
         changed=name,
         tokens=len(stream),
         positions=positions,
@@ -169,6 +229,13 @@ def add_unigram_prior(
         bits_after=after.nats / math.log(2),
         source_bits_before=in_source[0].nats / math.log(2) if in_source else None,
         source_bits_after=in_source[-1].nats / math.log(2) if in_source else None,
+    )
+    passes = _PASSES if helps else 0
+    directions = [direction for _, direction in changes if direction is not None]
+    return UnigramPrior(
+        report,
+        torch.stack([correction for correction, _ in changes])[:passes],
+        torch.stack(directions)[:passes] if directions else None,
     )
 
 
@@ -264,20 +331,22 @@ def _correction(found: _Predictions, goal: torch.Tensor, kept: int) -> torch.Ten
 
 def _adjust(
     model: PreTrainedModel,
-    bias: torch.Tensor | None,
     batches: Sequence[_Batch],
     source_batches: Sequence[_Batch],
     goal: torch.Tensor,
     kept: int,
-) -> tuple[list[_Predictions], list[_Predictions]]:
-    """Correct the logits in place: the output bias, or else the rows of the output embedding.
+    *,
+    has_bias: bool,
+) -> tuple[list[_Predictions], list[_Predictions], list[tuple[torch.Tensor, torch.Tensor | None]]]:
+    """Correct the logits in place: the output bias if `has_bias`, or else the rows of the output embedding.
 
     Returns:
         The predictions in the target text before every pass and after the last one; the same in the source text, if
-        there is one.
+        there is one; and the correction [tokens] of every pass with its direction [d], None for a bias.
     """
     found: list[_Predictions] = []
     in_source: list[_Predictions] = []
+    changes: list[tuple[torch.Tensor, torch.Tensor | None]] = []
     windows = (_PASSES + 1) * (len(batches) + len(source_batches))
     with track("adding a unigram prior", windows) as advance:
         for number in range(_PASSES + 1):
@@ -286,14 +355,21 @@ def _adjust(
                 in_source.append(_predict(model, source_batches, goal, advance))
             if number == _PASSES:
                 break
-            correction = _correction(found[-1], goal, kept)
-            if bias is not None:
-                bias += correction.reshape(bias.shape).to(bias)
-            else:
-                rows = model.get_output_embeddings().weight
-                direction = _direction(found[-1], in_source[-1] if in_source else None)
-                rows += torch.outer(correction, direction / found[-1].scale).to(rows)
-    return found, in_source
+            direction = None
+            if not has_bias:
+                direction = _direction(found[-1], in_source[-1] if in_source else None) / found[-1].scale
+            changes.append((_correction(found[-1], goal, kept), direction))
+            _change(model, *changes[-1])
+    return found, in_source, changes
+
+
+def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.Tensor | None) -> None:
+    """Add a correction of the logits [tokens] to the output bias, or to the output embedding in a direction [d]."""
+    if direction is not None:
+        rows = model.get_output_embeddings().weight
+        rows += torch.outer(correction, direction).to(rows)
+    elif (bias := _output_bias(model)) is not None:
+        bias += correction.reshape(bias.shape).to(bias)
 
 
 def _direction(found: _Predictions, in_source: _Predictions | None) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ import numpy as np
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.progress import report_under
-from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.systems.transfer.options import Transfer
@@ -19,7 +18,7 @@ from relexify.systems.transfer.start import ExtensionCheck
 from relexify.tokens import Extension, encoder_of, extend_tokenizer, make_encodable, vocabulary_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     from relexify.evidence.evidence import Evidence
     from relexify.methods.inputs import Inputs
@@ -55,37 +54,18 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
     )
 
 
-def check_extension(
-    options: Transfer, inputs: Inputs, original: PreTrainedModel, extended: PreTrainedModel, *, scored: bool
-) -> ExtensionCheck | None:
+def check_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, float]) -> ExtensionCheck | None:
     """Return what the added tokens do to text of both languages; None if the vocabulary was not extended.
-
-    With the rows of the source vocabulary unchanged, an extended model that may only predict source tokens scores the
-    same as the original. If it may predict all tokens, those that were added take a part of the probability.
 
     Args:
         options: The transfer.
         inputs: Its tokenizers, and its held-out text in the source language.
-        original: The source model.
-        extended: The model with the extended vocabulary.
-        scored: Whether both models are scored on text in the source language.
+        scores: Bits per byte of that text, by model; empty if it was not scored.
     """
     source, held_out = inputs.source, inputs.evidence.source_held_out
     if not options.keep_source or held_out is None:
         return None
     kept = len(vocabulary_of(source))
-    scores: dict[str, float] = {}
-    if scored:
-        text = held_out.sample_bytes(sample_size(options.score_bytes, options.device))
-        # Both share their inner parameters: they have to be on one device.
-        original, extended = original.to(options.device), extended.to(options.device)
-        for name, model, tokenizer, tokens in (
-            ("original model", original, source, None),
-            ("extended model, source tokens", extended, source, kept),
-            ("extended model, all tokens", extended, inputs.target, None),
-        ):
-            with report_under(f"source language, {name}"):
-                scores[name] = bits_per_byte(model, tokenizer, text, tokens=tokens).value
     extension = extend_vocabulary(options, source, inputs.evidence)
     lines = [make_encodable(line)[0] for line in held_out]
     added = len(extension.saved)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import Graft, UnigramReport, add_unigram_prior, graft, is_tied, sample_paragraphs
+from relexify.grafting import Graft, UnigramPrior, UnigramReport, find_unigram_prior, graft, is_tied, sample_paragraphs
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, Input
 from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
@@ -21,6 +22,7 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.options import Transfer
@@ -36,6 +38,7 @@ __all__ = [
     "initialise",
     "method_inputs",
     "needed_roles",
+    "prediction_key",
     "prior_text",
     "target_tokenizer",
 ]
@@ -44,6 +47,7 @@ _SLOW: tuple[Input, ...] = ("vectors", "bitext", "donor", "model")
 """Inputs of methods whose initialisations are cached."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
+_PRIOR_FILE = "prior.safetensors"
 
 logger = logging.getLogger(__name__)
 
@@ -191,18 +195,31 @@ def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) ->
 
 
 def add_prior(options: Transfer, result: Graft, text: PriorText | None) -> UnigramReport | None:
-    """Give a grafted model the unigram distribution of a text, in place; do nothing if there is no text."""
+    """Give a grafted model the unigram distribution of a text (cached), in place; do nothing if there is no text."""
     if text is None:
         return None
+    model, tokenizer = result.model.to(options.device), result.tokenizer
     kept = len(result.mixture.source_tokens) if options.keep_source else 0
-    return add_unigram_prior(
-        result.model.to(options.device),
-        result.tokenizer,
-        text.target,
-        kept=kept,
-        source=text.source,
-        seed=options.seed,
+    prior = cached(
+        "unigram-prior",
+        {**prediction_key(model, tokenizer, text, options.device), "kept": kept, "seed": options.seed},
+        make=lambda: find_unigram_prior(
+            model, tokenizer, text.target, kept=kept, source=text.source, seed=options.seed
+        ),
+        save=lambda prior, folder: prior.save(folder / _PRIOR_FILE),
+        load=lambda folder: UnigramPrior.load(folder / _PRIOR_FILE),
     )
+    prior.apply(model)
+    return prior.report
+
+
+def prediction_key(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: object, device: str
+) -> dict[str, object]:
+    """Return everything that the predictions of a model depend on, for the cache."""
+    config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may lie in several folders
+    kind = torch.device(device).type  # a GPU may compute in another precision
+    return {"model": fingerprint(model), "config": config, "tokenizer": tokenizer, "text": text, "device": kind}
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:

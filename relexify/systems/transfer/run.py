@@ -38,7 +38,7 @@ from relexify.systems.transfer.initialisation import (
 )
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
-from relexify.systems.transfer.scores import score_start
+from relexify.systems.transfer.scores import score_source_language, score_start
 from relexify.systems.transfer.start import Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.version import __version__
@@ -129,7 +129,8 @@ def run_transfer(
             prior.bits_before,
         )
     scored = options.score and shortage is None
-    extension = check_extension(options, inputs, model, result.model, scored=scored)
+    in_source = score_source_language(options, inputs, model, result.model) if scored else {}
+    extension = check_extension(options, inputs, in_source)
     if scored:
         start = replace(start, bits_per_byte=score_start(options, model, inputs, result, sample, counted))
     start = replace(start, extension=extension)

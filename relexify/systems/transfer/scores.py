@@ -16,18 +16,18 @@ from relexify.methods.inputs import Inputs
 from relexify.mixture import Mixture
 from relexify.pretrained.architecture import architecture_of
 from relexify.progress import report_under
-from relexify.scoring import bits_per_byte
+from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached
 from relexify.storage.files import write_file
-from relexify.storage.fingerprint import fingerprint
-from relexify.systems.transfer.initialisation import PriorText, add_prior
+from relexify.systems.transfer.initialisation import PriorText, add_prior, prediction_key
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.start import BASELINES, ORIGINAL
+from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["score_original", "score_start"]
+__all__ = ["score_original", "score_source_language", "score_start"]
 
 _SCORE_FILE = "score.json"
 
@@ -55,7 +55,7 @@ def score_start(
             "scoring the original model, two baselines and the result may take minutes on a CPU; the first three are "
             "cached, and `score=false` leaves all of them out"
         )
-    original = _scored(model, source, text, options.device)  # for all keys, since it hashes the whole model
+    original = prediction_key(model, source, text, options.device)  # for all keys, since it hashes the whole model
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original, measure)}
     # No method is in the key: the baselines of one tokenizer and seed serve every method.
@@ -91,19 +91,49 @@ def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text
         device: Where to score.
     """
     measure = partial(_measure, "original model", model, source, text, device)
-    return _cached_score(ORIGINAL, _scored(model, source, text, device), measure)
+    return _cached_score(ORIGINAL, prediction_key(model, source, text, device), measure)
 
 
-def _measure(title: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: str, device: str) -> float:
+def score_source_language(
+    options: Transfer, inputs: Inputs, original: PreTrainedModel, extended: PreTrainedModel
+) -> dict[str, float]:
+    """Return bits per byte of text in the source language before and after a vocabulary was extended; they are cached.
+
+    With the rows of the source vocabulary unchanged, an extended model that may only predict source tokens scores the
+    same as the original. If it may predict all tokens, those that were added take a part of the probability.
+
+    Args:
+        options: The transfer.
+        inputs: Its tokenizers, and its held-out text in the source language.
+        original: The source model.
+        extended: The model with the extended vocabulary.
+    """
+    source, held_out = inputs.source, inputs.evidence.source_held_out
+    if not options.keep_source or held_out is None:
+        return {}
+    text = held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+    scores = {}
+    for name, model, tokenizer, tokens in (
+        ("original model", original, source, None),
+        ("extended model, source tokens", extended, source, len(vocabulary_of(source))),
+        ("extended model, all tokens", extended, inputs.target, None),
+    ):
+        key = {**prediction_key(model, tokenizer, text, options.device), "tokens": tokens}
+        measure = partial(_measure, f"source language, {name}", model, tokenizer, text, options.device, tokens)
+        scores[name] = _cached_score("source-language", key, measure)
+    return scores
+
+
+def _measure(
+    title: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    text: str,
+    device: str,
+    tokens: int | None = None,
+) -> float:
     with report_under(title):
-        return bits_per_byte(model.to(device), tokenizer, text).value
-
-
-def _scored(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, device: str) -> dict[str, object]:
-    """Return everything that the score of the source model depends on."""
-    config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may lie in several folders
-    kind = torch.device(device).type  # a GPU may compute in another precision
-    return {"model": fingerprint(model), "config": config, "tokenizer": source, "text": text, "device": kind}
+        return bits_per_byte(model.to(device), tokenizer, text, tokens=tokens).value
 
 
 def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:

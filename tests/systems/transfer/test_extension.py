@@ -13,6 +13,7 @@ from relexify.grafting import check
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_to
 from relexify.steps import ResultTable
+from relexify.systems.transfer import initialisation, scores
 from relexify.systems.transfer.checks import prepare_transfer, validate_transfer, with_method
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import has_prior, load_transfer, prior_text, run_transfer
@@ -74,6 +75,22 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     shown = summarise_transfer(loaded)
     assert "Length of the text" in [part.title for part in shown if isinstance(part, ResultTable)]
     assert any("the same as before" in part for part in shown if isinstance(part, str))
+
+
+def test_a_transfer_that_is_run_again_repeats_neither_its_prior_nor_the_scores_of_the_source_language(
+    options, tmp_path, monkeypatch
+):
+    pico.saved("gpt2", tmp_path / "model")
+    first = run_transfer(options)
+    monkeypatch.setattr(initialisation, "find_unigram_prior", None)
+    measured = []
+    count = scores.bits_per_byte
+    monkeypatch.setattr(scores, "bits_per_byte", lambda *args, **own: measured.append(args) or count(*args, **own))
+    again = run_transfer(replace(options, output=tmp_path / "again"))
+    assert len(measured) == 1  # of the result in the target language
+    assert again.start == first.start
+    for name, value in load_model(tmp_path / "out").state_dict().items():
+        assert torch.equal(value, load_model(tmp_path / "again").state_dict()[name]), name
 
 
 def test_rows_that_are_the_same_in_the_source_model_are_no_fault_of_the_extended_one(options, tmp_path):

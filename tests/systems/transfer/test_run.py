@@ -199,7 +199,9 @@ def test_baselines_get_the_unigram_prior_of_the_method(options, tmp_path):
 def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_baselines(options, tmp_path, monkeypatch):
     measured = []
     count = scores_module.bits_per_byte
-    monkeypatch.setattr(scores_module, "bits_per_byte", lambda *args: measured.append(args[1]) or count(*args))
+    monkeypatch.setattr(
+        scores_module, "bits_per_byte", lambda *args, **own: measured.append(args[1]) or count(*args, **own)
+    )
 
     def scores(name, **changes):
         measured.clear()
@@ -227,7 +229,7 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
 
 def test_the_source_model_is_hashed_once_for_all_scores(options, monkeypatch):
     hashed = []
-    monkeypatch.setattr(scores_module, "fingerprint", lambda value: hashed.append(value) or fingerprint(value))
+    monkeypatch.setattr(initialisation, "fingerprint", lambda value: hashed.append(value) or fingerprint(value))
     assert len(run_transfer(replace(options, method="fvt", score=True, score_bytes=200)).scores) == 4
     assert len(hashed) == 1
 
@@ -236,7 +238,9 @@ def test_the_source_model_is_hashed_once_for_all_scores(options, monkeypatch):
 def test_a_score_is_not_reused_on_another_kind_of_device(monkeypatch):
     devices = []  # the meta device stands for a GPU, but cannot score
     score = SimpleNamespace(value=1.0)
-    monkeypatch.setattr(scores_module, "bits_per_byte", lambda model, *_: devices.append(model.device.type) or score)
+    monkeypatch.setattr(
+        scores_module, "bits_per_byte", lambda model, *_, **__: devices.append(model.device.type) or score
+    )
     for device in ("cpu", "cpu:0", "meta"):
         scores_module.score_original(*pico.pair("gpt2"), "text", device=device)
     assert devices == ["cpu", "meta"]

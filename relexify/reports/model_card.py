@@ -18,7 +18,7 @@ from relexify.pretrained.loading import load_config
 from relexify.pretrained.packaged import PACKAGED
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import BASELINES
+from relexify.systems.transfer.start import BASELINES, Start
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
 
@@ -141,8 +141,9 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
     elif _is_untrained_transfer(notes):
         sentences.append("It has not been trained on text of that language yet.")
     if text := notes.get("held_out_text"):
+        sample = f"{text['bytes']:,} bytes of {Start.from_notes(notes).sampled}"
         sentences.append(
-            f"On held-out text it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
+            f"On {sample}, it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
         )
     return " ".join(sentences) + "\n"
 

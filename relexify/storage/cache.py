@@ -132,6 +132,8 @@ def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
     except OutputError as error:
         if _read(kind, path, lambda folder: folder) is not None:
             return True  # another process has written the same entry in the meantime
-        logger.warning("The cache cannot be written, so this %s is not kept (%s). Set RELEXIFY_CACHE.", kind, error)
+        logger.warning(
+            "The cache cannot be written, so a result (%s) is not kept (%s). Set RELEXIFY_CACHE.", kind, error
+        )
         return False
     return True

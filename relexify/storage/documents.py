@@ -25,11 +25,18 @@ _are_written: ContextVar[bool] = ContextVar("_are_written", default=True)
 logger = logging.getLogger(__name__)
 
 
-def write_documents(folder: Path) -> None:
-    """Write all documents of a finished output folder; one that fails is reported, since the output itself is good."""
+def write_documents(folder: Path, *, only_missing: bool = False) -> None:
+    """Write all documents of a finished output folder; one that fails is reported, since the output itself is good.
+
+    Args:
+        folder: The folder.
+        only_missing: Keep those that are there, after a call that may have been interrupted before it wrote all.
+    """
     if not _are_written.get():
         return
     for name, render in DOCUMENTS.items():
+        if only_missing and (folder / name).is_file():
+            continue
         try:
             write_file(record_file(folder / name), render(folder))
         except Exception as error:

@@ -203,8 +203,9 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     then, now = _leaves(before), _leaves(here)
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
+            key = name.removeprefix("tables.")  # as recipes and --set name the keys of a table
             raise InputError(
-                f"{folder} holds the unfinished work of another run: its {name} was {_short(then.get(name))}, "
+                f"{folder} holds the unfinished work of another run: its {key} was {_short(then.get(name))}, "
                 f"here it is {_short(now.get(name))}; {restart_advice(folder)}"
             )
 
@@ -257,7 +258,7 @@ def is_intermediate(folder: str | Path) -> bool:
 
 def restart_advice(folder: Path) -> str:
     """Return the end of a message about unfinished work that cannot be resumed."""
-    return f"choose another output, or delete {folder} to start again (with the option to overwrite, it is deleted)"
+    return f"choose another output, or delete {folder} to start again (with `overwrite`, it is deleted)"
 
 
 def _write_notes(folder: Path, notes: dict[str, Any], name: str, value: str) -> None:

@@ -166,6 +166,8 @@ def settle_batch(training: Training, sequences: int | None, processes: int) -> T
             epochs,
             training.steps * training.batch / sequences,
         )
+    elif epochs < 1:
+        logger.info("%.2g%% of the text is seen", 100 * epochs)
     else:
         logger.info("the text is seen %.3g times", epochs)
     training = replace(training, batch=batch, micro_batch=micro_batch)

@@ -25,8 +25,8 @@ class TrainingResult:
         curve: Scores on held-out text.
         selected: The step whose parameters were kept: the last, or the best one.
         tokens: Number of tokens seen.
-        seconds: Wall-clock time of the call, with everything: loading, compilation, scoring and saving.
-        tokens_per_second: Speed of training alone, in this call; None if the call was too short to measure it.
+        seconds: Wall-clock time of the call that finished it, with loading, compilation, scoring and saving.
+        tokens_per_second: Speed of training alone, in that call; None if it was too short to measure it.
     """
 
     output: Path

@@ -127,9 +127,10 @@ def run_training(
     work.identify({**job.identity, **training_identity(training)})
     if not overwrite and work.is_finished():
         logger.info("%s is up to date; nothing to train", output)
-        if is_main:
-            work.clear()  # an earlier call may have been killed while it did this
-        return replace(load_result(output), seconds=time.monotonic() - start)
+        if is_main:  # an earlier call may have been killed while it did this
+            work.clear()
+            write_documents(output, only_missing=True)
+        return load_result(output)
     if is_main:
         work.check()
         if not work.path.exists():  # else a part of it is there already

@@ -109,6 +109,25 @@ def test_scores_have_the_names_of_the_report_and_a_baseline_is_this_model_if_it_
     }
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "held-out text"),
+        ({"bits_per_byte_before_training": {}}, "the corpus"),
+        ({"bits_per_byte_before_training": {}, "not_scored": "too large"}, "held-out text"),
+    ],
+)
+def test_the_card_says_which_text_the_length_was_measured_on(folder, tmp_path, changes, text):
+    from relexify.reports.model_card import render_card
+
+    model = shutil.copytree(folder, tmp_path / "model")
+    notes = json.loads((model / "relexify.json").read_text())
+    (model / "relexify.json").write_text(json.dumps(notes | changes))
+    measured = notes["held_out_text"]
+    sentence = f"On {measured['bytes']:,} bytes of {text}, it needs {measured['target_tokens']:,} tokens, "
+    assert sentence + f"the source model {measured['source_tokens']:,}." in render_card(model)
+
+
 def test_a_packaged_model_is_described_exactly(folder, tmp_path):
     from relexify.reports.model_card import render_card
 

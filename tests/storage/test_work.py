@@ -53,6 +53,17 @@ def test_another_run_is_rejected_with_the_value_that_differs(tmp_path: Path):
         pass
 
 
+def test_another_run_is_rejected_in_the_words_of_a_recipe(tmp_path: Path):
+    with work(tmp_path, {"tables": {"training": {"steps": 4}}}).claim():
+        pass
+    other = work(tmp_path, {"tables": {"training": {"steps": 5}}})
+    with (
+        pytest.raises(InputError, match=r"its training\.steps was 4.*\(with `overwrite`, it is deleted"),
+        other.claim(),
+    ):
+        pass
+
+
 def test_a_folder_of_somebody_else_is_never_claimed(tmp_path: Path):
     (tmp_path / "out.training").mkdir()
     (tmp_path / "out.training" / "notes.txt").touch()

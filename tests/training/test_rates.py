@@ -162,6 +162,12 @@ def test_a_limit_that_nothing_can_keep_is_rejected():
         settle_batch(replace(LARGE, most_epochs=2.0), None, 1)
 
 
+def test_how_much_of_a_large_text_is_seen_is_a_share(caplog):
+    with caplog.at_level("INFO"):
+        settle_batch(LARGE, 1000 * LARGE.steps * LARGE.batch, 1)
+    assert "0.1% of the text is seen" in caplog.text
+
+
 def test_the_best_model_is_kept_where_text_repeats_in_the_smallest_steps(caplog):
     with caplog.at_level("INFO"):
         often = settle_batch(LARGE, 100, 1)

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from relexify.registry import Registry
 from relexify.storage.checkpoints import SEAL
+from relexify.storage.work import read_notes
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
@@ -120,3 +122,27 @@ def test_checkpoints_hold_no_pickles_of_options(run_of):
     listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / SEAL).read_text())
     assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= set(listed)
     assert "training_args.bin" not in listed
+
+
+def test_documents_that_an_interruption_prevented_are_written_by_the_same_command(run_of, monkeypatch):
+    documents: Registry[Callable[[Path], str]] = Registry("document")
+    interruptions = [KeyboardInterrupt()]
+
+    def render(folder: Path) -> str:
+        if interruptions:
+            raise interruptions.pop()
+        return "a report"
+
+    documents.add("card.txt", lambda folder: str(len(interruptions)))
+    documents.add("report.txt", render)
+    monkeypatch.setattr("relexify.storage.documents.DOCUMENTS", documents)
+    run, short = run_of(), replace(TRAINING, steps=2)
+    with pytest.raises(KeyboardInterrupt):
+        run.train(short)
+    assert not (run.output() / "report.txt").exists()
+    again = run.train(short)
+    assert (run.output() / "report.txt").read_text() == "a report"
+    assert (run.output() / "card.txt").read_text() == "1", "it was there, and is not written again"
+    notes = read_notes(run.output())
+    assert again.seconds == notes["training"]["seconds"], "of the training, not of the command that wrote the report"
+    assert {"card.txt", "report.txt"} <= set(notes["files"])

@@ -71,7 +71,7 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, st
     """Return one bar per row, divided into parts.
 
     Args:
-        rows: The size of each part, by row and part.
+        rows: The size of each part, by row and part: integers, whose sum is shown, or shares.
         names: What each part is called, in the order of the parts; the key is its CSS class.
     """
     used = [part for part in names if any(row.get(part) for row in rows.values())]
@@ -84,7 +84,7 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, st
             for part in used
             if row.get(part)
         )
-        count = f"{total:,.0f}" if total > 1 else ""
+        count = f"{total:,}" if isinstance(total, int) else ""
         shares = ", ".join(f"{names[part]} {row[part] / total:.1%}" for part in used if row.get(part))
         lines.append(
             f'<div class="stack"><span>{escape(title)}</span>'

@@ -111,6 +111,11 @@ class Start:
     not_scored: str | None = None
     extension: ExtensionCheck | None = None
 
+    @property
+    def sampled(self) -> str:
+        """What `text` is a sample of; see `TextCoverage`."""
+        return "held-out text" if self.bits_per_byte or self.not_scored else "the corpus"
+
     def as_notes(self) -> dict[str, Any]:
         """Return the entries of `relexify.json`, besides those that a graft writes."""
         return {

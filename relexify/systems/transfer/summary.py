@@ -123,7 +123,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
     if start.dictionary is not None:
         summary.append(_dictionary_table(start.dictionary))
     if start.text is not None:
-        summary.append(_text_table(start.text, held_out=bool(start.bits_per_byte)))
+        summary.append(_text_table(start.text, start.sampled))
     if start.extension is not None:
         summary += _summarise_extension(start.extension)
     if start.bits_per_byte:
@@ -214,12 +214,11 @@ def _summarise_extension(found: ExtensionCheck) -> list[ResultTable | str]:
     return parts
 
 
-def _text_table(text: TextCoverage, *, held_out: bool) -> ResultTable:
+def _text_table(text: TextCoverage, sampled: str) -> ResultTable:
     header = ["tokenizer", "tokens", f"per {text.unit}", "bytes per token"]
     counts = {"original": text.source_tokens, "target": text.target_tokens}
     rows = [
         [name, f"{count:,}", f"{count / text.words:.2f}", f"{text.bytes / max(1, count):.2f}"]
         for name, count in counts.items()
     ]
-    which = "held-out text" if held_out else "the corpus"
-    return ResultTable(f"Length of {text.bytes:,} bytes of {which} with each tokenizer", [header, *rows])
+    return ResultTable(f"Length of {text.bytes:,} bytes of {sampled} with each tokenizer", [header, *rows])

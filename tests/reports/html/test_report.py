@@ -26,7 +26,7 @@ from relexify.errors import InputError
 from relexify.mixture import Origin
 from relexify.reports import Comparison, write_report
 from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
-from relexify.reports.html.elements import table
+from relexify.reports.html.elements import stacked_bars, table
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
 from relexify.storage.files import record_file
@@ -249,6 +249,13 @@ def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(fold
     assert "Held-out text takes 2.000 bits per byte, 3.000 at step 0" in page
     assert "10 (selected)" in page
     assert "<b>2.000</b><span>bits per byte at step 10</span><small>3.000 at step 0;" in page
+
+
+def test_bars_show_every_count_and_no_sum_of_shares():
+    drawn = stacked_bars(
+        {"Arabic": {"copied": 1}, "Latin": {"copied": 1_200}, "text": {"copied": 1.0}}, {"copied": "x"}
+    )
+    assert re.findall(r"<b>(.*?)</b>", drawn) == ["1", "1,200", ""]
 
 
 def test_report_and_card_of_two_languages_have_the_score_of_each_and_that_of_the_target_first(folder, tmp_path):

@@ -40,8 +40,8 @@ from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.scores import score_source_language, score_start
 from relexify.systems.transfer.start import Start, cover_text
-from relexify.text import Corpus
 from relexify.systems.transfer.verdict import Verdict, judge
+from relexify.text import Corpus
 from relexify.version import __version__
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def _train_otherwise(
 ) -> tuple[str, list[str]] | None:
     """Return how to train longer, shorter or more slowly; None if the verdict asks for none of these."""
     training, outcome = notes["training"], judge_training(curve, selected_step(notes, curve)).outcome
-    if outcome == "worse" and training["learning_rate"]:
+    if outcome == "worse" and training["learning_rate"] and not training["stages"]:
         rate = f"{training['learning_rate'] / 4:.1e}"
         return "Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)]
     if outcome not in ("improving", "overfitted"):

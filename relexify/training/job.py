@@ -181,7 +181,7 @@ def language_model_job(
 
 
 def _command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:
-    """Return texts and options as they were given, those with defaults left out; None if a text has no name."""
+    """Return texts and options as they were given, without defaults and stages; None if a text has no name."""
     texts = {
         "corpus": corpus,
         "held_out": held_out,
@@ -198,7 +198,7 @@ def _command(corpus: TextSource, held_out: TextSource | None, training: Training
         command[name] = [str(part) for part in parts]
     for entry in fields(training):
         value = getattr(training, entry.name)
-        if entry.name not in texts and value != entry.default:
+        if entry.name not in (*texts, "stages") and value != entry.default:
             command["options"][entry.name] = value
     return command
 

@@ -61,6 +61,7 @@ AGAIN = "--corpus sw.txt --held-out h.txt --steps"
         ((1, 2, 3), {}, "rate:", f"train sw out-slower {AGAIN} 20 --set held_out_bytes=2000 --learning-rate 2.5e-03"),
         ((2, 1, 1), {}, "held-out text:", "evaluate out --held-out h.txt"),
         ((3, 2, 1), {"stages": [{}]}, "train it for longer: change the steps of its stages.", None),
+        ((1, 2, 3), {"stages": [{}]}, "held-out text:", "evaluate out --held-out h.txt"),
         ((3, 1, 2), {"stages": [{}]}, "or for fewer steps: change the steps of its stages.", None),
         ((3, 1, 2), {"snapshots": [15]}, "for fewer steps: leave out the snapshots from step 10 on.", None),
         ((3, 2, 1), {"command": None}, "see what training has changed:", "check out"),

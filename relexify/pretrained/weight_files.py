@@ -20,12 +20,13 @@ from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.names import resolve
 from relexify.pretrained.quiet import save_model
 from relexify.storage.files import sha256_of, write_file
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
 
-__all__ = ["save_with_links", "sha256_of_weights"]
+__all__ = ["bytes_to_write", "save_with_links", "sha256_of_weights"]
 
 _DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
@@ -71,6 +72,21 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
         index = _updated_index(files.index, [folder / path.name for path in files.paths], model)
         write_file(folder / SAFE_WEIGHTS_INDEX_NAME, json.dumps(index, indent=2, sort_keys=True) + "\n")
     return True
+
+
+def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> float:
+    """Return about how many bytes a model takes on disk with another vocabulary, besides files that can be linked.
+
+    Args:
+        model: The source model.
+        source: Its name, as for `load_model`.
+        rows: Size of the other vocabulary.
+    """
+    axes, files = lexical_axes(model), _find_files(source)
+    lexical = sum(parameter.nbytes for name, parameter in model.named_parameters() if name in axes)
+    is_linked = files is not None and files.index is not None  # a single file is rewritten
+    inner = 0 if is_linked else model.get_memory_footprint() - lexical
+    return inner + lexical * rows / count_rows(model)
 
 
 def sha256_of_weights(source: str | Path) -> str | None:

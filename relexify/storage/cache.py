@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.checksums import checksums, find_damage
-from relexify.storage.files import MARKER, write_folder
+from relexify.storage.files import MARKER, write_folder, writing_failed
 from relexify.storage.fingerprint import fingerprint
 from relexify.version import __version__
 
@@ -91,7 +91,7 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
     try:
         write(temporary)
     except OSError as error:
-        raise OutputError(f"{temporary} could not be written ({error.strerror}): set RELEXIFY_CACHE") from error
+        raise writing_failed(temporary, error, "set RELEXIFY_CACHE") from error
     return temporary
 
 

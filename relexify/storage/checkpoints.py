@@ -17,9 +17,9 @@ from pickle import UnpicklingError
 
 from safetensors import SafetensorError
 
-from relexify.errors import InputError, OutputError, first_line
+from relexify.errors import InputError, OutputError
 from relexify.storage.checksums import checksums, find_damage
-from relexify.storage.files import sync_to_disk, write_file
+from relexify.storage.files import sync_to_disk, write_file, writing_failed
 from relexify.storage.json import read_json
 from relexify.storage.work import restart_advice
 
@@ -77,8 +77,7 @@ def write_checkpoint(
     except (OSError, SafetensorError, RuntimeError, OutputError) as error:
         if is_main:
             shutil.rmtree(checkpoint, ignore_errors=True)
-        reason = getattr(error, "strerror", None) or first_line(error)
-        raise OutputError(f"{checkpoint} could not be written ({reason}): {advice}") from error
+        raise writing_failed(checkpoint, error, advice) from error
     if is_main:
         rotate_checkpoints(folder, current=step, keep=keep, best=best)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import difflib
+import errno
 import glob
 import hashlib
 import json
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from relexify.errors import InputError, OutputError
+from relexify.errors import InputError, OutputError, first_line
 from relexify.storage.json import parse_json, read_json
 from relexify.storage.tensor_files import read_header
 
@@ -41,6 +42,7 @@ __all__ = [
     "Provenance",
     "check_inputs",
     "check_output",
+    "check_space",
     "check_written",
     "is_temporary",
     "is_written",
@@ -53,6 +55,7 @@ __all__ = [
     "temporary_prefix",
     "write_file",
     "write_folder",
+    "writing_failed",
 ]
 
 
@@ -62,6 +65,7 @@ MARKER = "relexify.json"
 The entry `files` lists everything that relexify wrote there. A checkpoint is no such folder: it has a seal.
 """
 _FILES = "files"
+_SPACE_ADVICE = "free some space, or choose another output"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
 _TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
@@ -150,6 +154,33 @@ def _check_writable(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
+
+
+def check_space(path: str | Path, needed: float) -> None:
+    """Validate, before any work is done, that the disk of an output has room for it, if that can be found out.
+
+    Args:
+        path: The output.
+        needed: Bytes that it takes at least.
+
+    Raises:
+        OutputError: There are fewer.
+    """
+    try:
+        disk = shutil.disk_usage(next(folder for folder in Path(path).absolute().parents if folder.exists()))
+    except OSError:
+        return
+    if disk.free < needed and disk.total:  # some network file systems report 0 of 0
+        sizes = [f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB" for size in (needed, disk.free)]
+        raise OutputError(f"{path} needs about {sizes[0]}, and its disk has {sizes[1]} free: {_SPACE_ADVICE}")
+
+
+def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:
+    """Return the error that a path could not be written; if the disk is full, it says so before the given advice."""
+    reason = getattr(error, "strerror", None) or first_line(error)
+    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in reason:  # safetensors gives no number
+        advice = f"{_SPACE_ADVICE}; {advice}"
+    return OutputError(f"{path} could not be written ({reason}): {advice}")
 
 
 def missing_file(path: Path) -> InputError:
@@ -499,5 +530,4 @@ def _reported(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise OutputError(f"{path} could not be written ({reason}): nothing was left behind") from error
+        raise writing_failed(path, error, "nothing was left behind") from error

@@ -26,15 +26,16 @@ from relexify.pretrained.runnable import check_finite
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
-from relexify.storage.files import MARKER, check_inputs, write_file, write_folder
+from relexify.storage.files import MARKER, check_inputs, check_space, write_file, write_folder
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.text import TextSource
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
+from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
-from relexify.training.plan import OWN_PLAN, Stage, Training, plan_stages, training_identity
+from relexify.training.plan import OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages, training_identity
 from relexify.training.rates import settle, settle_batch
 from relexify.training.result import CURVE_FILE, TrainingResult, is_trained, load_result
 
@@ -132,6 +133,8 @@ def run_training(
         return load_result(output)
     if is_main:
         work.check()
+        if not work.path.exists():  # else a part of it is there already
+            check_space(output, _bytes_to_write(job, stages, training))
     if training.plan == OWN_PLAN and not training.stages and architecture_of(job.model) == "encoder":
         logger.info(
             "to fine-tune this encoder on tasks afterwards, try `plan=direct` too: in our measurements, the plan "
@@ -147,6 +150,16 @@ def run_training(
             write_result(job, training, work, result, model_folder)
         processes.wait_for_everyone()
     return result
+
+
+def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
+    """Return about how many bytes the result and one checkpoint, with a moment of what is trained, take at least."""
+    weights = dict(job.model.named_parameters())
+    needed = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
+    if training.lora_rank or training.optimiser_state != WHOLE_STATE:
+        return needed
+    trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
+    return needed + max(sum(weights[name].nbytes for name in names) for names in trained)
 
 
 def _train_stages(

@@ -21,6 +21,7 @@ from relexify.storage.files import (
     _machine,
     check_inputs,
     check_output,
+    check_space,
     load_arrays,
     record_file,
     save_arrays,
@@ -161,9 +162,20 @@ def test_errors_of_the_operating_system_become_output_errors(tmp_path):
         with write_folder(tmp_path / "out"):
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(OutputError, match=r"could not be written \(No space left on device\)"):
+    with pytest.raises(OutputError, match=r"could not be written \(No space left on device\): free some space, or ch"):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_the_disk_has_no_room_for_is_rejected_unless_the_space_is_unknown(tmp_path, monkeypatch):
+    output = tmp_path / "new" / "out"
+    check_space(output, 1)
+    with pytest.raises(
+        OutputError, match=r"needs about 1,000,000,000\.0 GB, and its disk has [\d.,]+ [GM]B free: free"
+    ):
+        check_space(output, 1e18)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: os.stat(path / "absent"))
+    check_space(output, 1e18)
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.path.exists("/proc"), reason="needs a place nobody can write to")

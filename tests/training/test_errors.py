@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import Trainer
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
+from relexify.pretrained.loading import load_model
 from relexify.progress import report_to
 from relexify.storage.checkpoints import SEAL, seal
 from relexify.storage.work import only_one
@@ -251,6 +253,18 @@ def test_a_full_disk_is_reported_with_the_last_good_checkpoint_and_the_run_resum
     assert reported.endswith(f"the last good checkpoint is {last}")
     assert {path.name for path in last.parent.glob("checkpoint-*")} == {"checkpoint-6", "checkpoint-8"}
     assert_same_bits(run.train().output, uninterrupted)
+
+
+def test_a_disk_without_room_for_model_and_checkpoint_is_rejected_before_training(run_of, monkeypatch):
+    run = run_of()
+    model = sum(parameter.nbytes for parameter in load_model(run.source).parameters())
+    disk = SimpleNamespace(total=10**9, free=3 * model - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk)
+    with pytest.raises(OutputError, match=r"out needs about 0 MB, and its disk has 0 MB free: free some space"):
+        run.train()
+    assert not run.work().exists()
+    disk.free += 1
+    run.train(replace(TRAINING, steps=1))
 
 
 def test_text_that_is_only_held_out_text_is_rejected(run_of):

@@ -13,14 +13,14 @@ from relexify.evidence.evidence import Evidence
 from relexify.grafting import Graft, check_roles, row_origins
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import default_system_prompt
-from relexify.pretrained.weight_files import sha256_of_weights
+from relexify.pretrained.weight_files import bytes_to_write, sha256_of_weights
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
-from relexify.storage.files import Provenance, write_folder
+from relexify.storage.files import Provenance, check_space, write_folder
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import method_options, prepare_transfer
@@ -98,7 +98,10 @@ def run_transfer(
     evidence = evidence or prepare_transfer(options)
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
-    lexical_axes(model)  # a model that cannot take a vocabulary must not cost the work before the graft
+    # A model that cannot take a vocabulary, and a disk that cannot take the model, must not cost the work before.
+    rows = count_rows(model)
+    rows = rows if options.keep_source else min(rows, options.vocab_size)
+    check_space(options.output, bytes_to_write(model, options.model, rows=rows))
     if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
         check_finite(model)  # otherwise inner parameters are linked without being read
     target = target_tokenizer(options, source, evidence)

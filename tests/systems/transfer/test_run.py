@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from relexify.errors import InputError
+from relexify.errors import InputError, OutputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
@@ -305,3 +306,10 @@ def test_a_transfer_links_the_files_of_the_source_model(options, tmp_path):
     assert len(linked) == len(files) - 1  # without the one that holds the embedding
     run_transfer(replace(sharded, method="fullrand", output=tmp_path / "fresh"))
     assert [path.name for path in (tmp_path / "fresh").glob("model*.safetensors")] == ["model.safetensors"]
+
+
+def test_a_disk_without_room_for_the_model_is_rejected_before_any_work(options, cache, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=10**9, free=50_000))
+    with pytest.raises(OutputError, match=r"out needs about 0 MB, and its disk has 0 MB free: free some space"):
+        run_transfer(options)
+    assert not cache.exists()

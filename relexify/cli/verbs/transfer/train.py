@@ -95,10 +95,10 @@ def train(
         seed=seed,
     )
     options = apply_settings("training", options, settings)
-    work = WorkFolder(output, "training", overwrite=overwrite)
-    check_training_output(work, options)
     languages = ((corpus, held_out), (options.source_corpus, options.source_held_out))
     check_inputs(output, model, texts=languages)  # with a new head, another folder is trained
+    work = WorkFolder(output, "training", overwrite=overwrite)
+    check_training_output(work, options)
     for text, scored_on in languages:
         opened, measured = (Corpus.open(each).ensure_text() if each else None for each in (text, scored_on))
         if opened is not None and measured is not None:

@@ -86,7 +86,7 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
     lexical = sum(parameter.nbytes for name, parameter in model.named_parameters() if name in axes)
     is_linked = files is not None and files.index is not None  # a single file is rewritten
     inner = 0 if is_linked else model.get_memory_footprint() - lexical
-    return inner + lexical * rows / count_rows(model)
+    return float(inner + lexical * rows / count_rows(model))
 
 
 def sha256_of_weights(source: str | Path) -> str | None:

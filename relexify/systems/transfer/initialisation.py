@@ -18,7 +18,7 @@ from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import weight_rows
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
@@ -26,6 +26,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.options import Transfer
+from relexify.tokens import has_marks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -63,11 +64,12 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
         return load_tokenizer(options.donor)
     if method.train_tokenizer is not None:
         return method.train_tokenizer(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
-    corpus = evidence.corpus
+    corpus, config = evidence.corpus, load_config(options.model)
+    marks = {"marks": config.model_type} if has_marks(corpus) else {}
     return cached(
         "tokenizer",
-        {"corpus": corpus, "like": source, "vocab_size": options.vocab_size},
-        make=lambda: train_tokenizer(corpus, like=source, vocab_size=options.vocab_size),
+        {"corpus": corpus, "like": source, "vocab_size": options.vocab_size, **marks},
+        make=lambda: train_tokenizer(corpus, like=source, vocab_size=options.vocab_size, config=config),
         save=save_tokenizer,
         load=load_tokenizer,
     )

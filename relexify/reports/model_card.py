@@ -115,7 +115,8 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     if curve is None:
         names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
         return {names.get(name, name): value for name, value in before.items()}
-    selected, scores = selected_step(notes, curve), {}
+    selected = selected_step(notes, curve)
+    scores: dict[str, float] = {}
     for language, part in curve.by_language.items():
         suffix = f" ({language})" if language else ""
         scores |= {

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from relexify.pretrained.architecture import usable_length
+from relexify.pretrained.loading import meta_model
 from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
@@ -17,62 +21,77 @@ __all__ = ["after_training", "after_transfer", "repeated_option"]
 
 _SHORT = ["--steps", "20", "--batch", "8", "--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
+_TEXTS = ("corpus", "held_out", "source_corpus", "source_held_out")
+_OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
+"""Keys of a training that have options of their own; all others are given with `--set`."""
 
 
 def after_transfer(
-    model: Path,
-    corpus: TextInput | None,
-    held_out: TextInput | None,
+    folder: Path,
+    notes: Mapping[str, Any],
     *,
-    is_poor: bool,
-    longest: int | None,
-    source_corpus: TextInput | None = None,
-    on_cpu: bool = False,
+    name: Path | None = None,
+    corpus: TextInput | None = None,
+    held_out: TextInput | None = None,
 ) -> tuple[str, list[str]]:
     """Return what to do after a transfer, and the commands for it, ready to be pasted.
 
     Args:
-        model: The folder of the transferred model.
-        corpus: Its text, as the command line or a recipe names it.
-        held_out: Its held-out text, likewise; None if it is a part of the corpus.
-        is_poor: Whether the evidence has to be repaired before it is worth training.
-        longest: Tokens of the longest sequence that the model can read, if there is a limit.
-        source_corpus: Text in the source language, if the model is to keep it.
-        on_cpu: Whether the next command is to run on a CPU.
+        folder: The folder of the transferred model.
+        notes: Its `relexify.json`. The commands have the texts of the transfer, and fit the device that it ran on.
+        name: How the commands name the folder, if not by its path.
+        corpus: Its text, if not as the notes name it.
+        held_out: Its held-out text, likewise.
     """
+    model, made = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
+    made |= {key: given for key, given in (("corpus", corpus), ("held_out", held_out)) if given is not None}
     inspecting = shlex.join(["relexify", "inspect", str(model)])
-    if is_poor:
+    if (notes.get("verdict") or {}).get("start") == "poor":
         return "Next, inspect some tokens, repair the evidence, and transfer it again:", [inspecting]
-    trained = model.with_name(f"{model.name}-trained")
-    texts = [*repeated_option("--corpus", corpus), *repeated_option("--held-out", held_out)]
-    texts += repeated_option("--source-corpus", source_corpus)
-    training, short = ["relexify", "train", str(model), str(trained), *texts], _SHORT
+    texts = _TEXTS if made.get("keep_source") else _TEXTS[:2]
+    training = ["relexify", "train", str(model), f"{model}-trained"]
+    training += [part for text in texts for part in repeated_option(_option(text), made.get(text))]
+    short, longest = _SHORT, usable_length(meta_model(folder))
     if longest is not None and longest < Training.length:  # which the model cannot read on any device
         training, short = [*training, "--length", str(longest)], _SHORT[:-2]
-    if on_cpu:
+    if str(made.get("device", "")).startswith("cpu"):
         title = f"Next, inspect some tokens, or try a short training; on a GPU, leave out {' '.join(short)}:"
         return title, [inspecting, shlex.join([*training, *short])]
     return "Next, inspect some tokens, or train it:", [inspecting, shlex.join(training)]
 
 
-def after_training(model: Path, notes: Mapping[str, Any], curve: Curve | None) -> tuple[str, list[str]]:
-    """Return what to do with a trained model, as far as its notes tell, and the commands for it.
+def after_training(
+    model: Path,
+    notes: Mapping[str, Any],
+    curve: Curve | None,
+    *,
+    again: Callable[..., str] | None = None,
+    held_out: TextInput | None = None,
+    languages: Sequence[str] = (),
+) -> tuple[str, list[str]]:
+    """Return what to do with a model after its training, and the commands for it.
 
     Args:
         model: Its folder.
         notes: Its `relexify.json`.
         curve: The scores of its training, if it was trained.
+        again: Takes another output, and other values for some keys of the training, and returns the command that
+            repeats it with these. If None, it is made from the notes, as far as these tell.
+        held_out: Text to score on, if the notes do not tell.
+        languages: Of the model, if it has several; the last one is the target language.
     """
-    since, training = notes.get("trained_from"), notes.get("training")
-    made = (notes.get("provenance") or {}).get("command", {})
-    outcome = judge_training(curve, selected_step(notes, curve)).outcome if curve else None
-    if curve and since and training and made.get("corpus") and outcome == "improving" and not training.get("stages"):
-        steps = str(4 * curve.last.step)
-        texts = [*repeated_option("--corpus", made["corpus"]), *repeated_option("--held-out", made.get("held_out"))]
-        sizes = ["--steps", steps, "--batch", str(training["batch"]), "--length", str(training["length"])]
-        longer = shlex.join(["relexify", "train", since, f"{model}-{steps}", *texts, *sizes])
-        title = "Next, train it for longer. This is the text of the transfer; if the training had another, give that:"
-        return title, [longer]
+    since, command = notes.get("trained_from"), (notes.get("training") or {}).get("command") or {}
+    if again is None and since and command:
+        again = partial(_train_again, since, command)
+    held_out = held_out or command.get("held_out")
+    if curve and again and (other := _train_otherwise(model, notes, curve, again)):
+        return other
+    if languages:
+        exporting = ["relexify", "export", str(model), languages[-1], f"{model}-{languages[-1]}"]
+        return "Next, write its target language as a model of its own:", [shlex.join(exporting)]
+    if held_out:
+        scoring = ["relexify", "evaluate", str(model), *repeated_option("--held-out", held_out)]
+        return "Next, score it on all of the held-out text:", [shlex.join(scoring)]
     checking = shlex.join(["relexify", "check", str(model)])
     if since is None:
         return "Next, check that it is intact:", [checking]
@@ -84,3 +103,40 @@ def repeated_option(name: str, given: object) -> list[str]:
     """Return the arguments that give an option one value or several; none for None."""
     values = given if isinstance(given, list | tuple) else [given]
     return [part for value in values if value is not None for part in (name, str(value))]
+
+
+def _train_otherwise(
+    model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str]
+) -> tuple[str, list[str]] | None:
+    """Return how to train longer, shorter or more slowly; None if the verdict asks for none of these."""
+    training, outcome = notes["training"], judge_training(curve, selected_step(notes, curve)).outcome
+    if outcome == "worse" and training["learning_rate"] and not training["stages"]:
+        rate = f"{training['learning_rate'] / 4:.1e}"
+        return "Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)]
+    if outcome not in ("improving", "overfitted"):
+        return None
+    advice, steps = "train it for longer", 4 * curve.last.step
+    if outcome == "overfitted":
+        advice, steps = "train it on more text, or for fewer steps", curve.target.best.step
+    if training["stages"]:
+        return f"Next, {advice}: change the steps of its stages.", []
+    if any(step >= steps for step in training["snapshots"]):
+        return f"Next, {advice}: leave out the snapshots from step {steps:,} on.", []
+    return f"Next, {advice}:", [again(f"{model}-{steps}", steps=steps)]
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _train_again(model: str, command: Mapping[str, Any], output: str, **changes: object) -> str:
+    """Return a `relexify train` with the texts and options of an earlier one, some of them changed."""
+    words = ["relexify", "train", model, output]
+    for key in _TEXTS:
+        words += repeated_option(_option(key), command.get(key))
+    for key, value in {**command["options"], **changes}.items():
+        if key in _OPTIONS:
+            words += [_option(key), str(value)]
+        else:
+            words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join(words)

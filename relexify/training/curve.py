@@ -74,6 +74,11 @@ class Curve:
             for name in reversed(list(self.first.by_language or ()))
         } or {"": self}
 
+    @property
+    def target(self) -> Curve:
+        """The curve of the target language; with one language, this one."""
+        return next(iter(self.by_language.values()))
+
     def at(self, step: int) -> Measurement:
         """Return the measurement nearest to a step."""
         return min(self.points, key=lambda point: abs(point.step - step))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,8 @@ class TrainingJob:
         load: Loads the model that a stage saved into a folder; for None, the model that training starts from.
         save: Saves a model, with its tokenizer and whatever else belongs to it, into a folder.
         kept_rows: Number of rows, the first ones, that everything with one row per token keeps bit for bit.
+        command: The names of the texts and the options that were given, to repeat the training with others; None if
+            it is not known.
     """
 
     model: PreTrainedModel
@@ -89,6 +91,7 @@ class TrainingJob:
     load: Callable[[Path | None], PreTrainedModel]
     save: Callable[[PreTrainedModel, Path], None]
     kept_rows: int = 0
+    command: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,31 @@ def language_model_job(
         load=lambda folder: load_model(folder or source),
         save=save,
         kept_rows=len(vocabulary_of(tokenizer)) - int(extension["added"]) if extension else 0,
+        command=_command(corpus, held_out, training),
     )
+
+
+def _command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:
+    """Return texts and options as they were given, without defaults and stages; None if a text has no name."""
+    texts = {
+        "corpus": corpus,
+        "held_out": held_out,
+        "source_corpus": training.source_corpus,
+        "source_held_out": training.source_held_out,
+    }
+    command: dict[str, Any] = {"options": {}}
+    for name, text in texts.items():
+        parts = [text] if isinstance(text, str | Path) else text
+        if parts is None:
+            continue
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str | Path) for part in parts):
+            return None
+        command[name] = [str(part) for part in parts]
+    for entry in fields(training):
+        value = getattr(training, entry.name)
+        if entry.name not in (*texts, "stages") and value != entry.default:
+            command["options"][entry.name] = value
+    return command
 
 
 def language_data(

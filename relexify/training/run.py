@@ -239,6 +239,7 @@ def write_result(
         "training": {
             **asdict(replace(training, source_corpus=None, source_held_out=None)),  # texts need not be files
             "selected_step": result.selected,
+            "command": job.command,
             "from_trained": "training" in job.notes,
             "tokens_seen": result.tokens,
             "seconds": result.seconds,

@@ -1,26 +1,74 @@
-"""The commands that follow a transfer fit the model and the device."""
+"""The commands that follow a transfer or a training fit the model and the device, and repeat what was given."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from relexify.reports.next_steps import after_transfer
+from relexify.reports.next_steps import after_training, after_transfer
+from relexify.training.curve import Curve, Measurement
 
 
 @pytest.mark.parametrize(
-    ("on_cpu", "longest", "options", "left_out"),
+    ("device", "longest", "options", "left_out"),
     [
-        (False, None, "", None),
-        (False, 8_192, "", None),
-        (False, 256, " --length 256", None),
-        (True, None, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
-        (True, 512, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
-        (True, 64, " --length 64 --steps 20 --batch 8", "--steps 20 --batch 8"),
+        ("cuda", None, "", None),
+        ("cuda:1", 8_192, "", None),
+        ("cuda", 256, " --length 256", None),
+        ("cpu", None, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
+        ("cpu", 512, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
+        ("cpu", 64, " --length 64 --steps 20 --batch 8", "--steps 20 --batch 8"),
     ],
 )
-def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(on_cpu, longest, options, left_out):
-    title, (_, training) = after_transfer(Path("sw"), "sw.txt", None, is_poor=False, longest=longest, on_cpu=on_cpu)
+def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
+    device, longest, options, left_out, monkeypatch
+):
+    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
+    notes = {"provenance": {"command": {"corpus": "sw.txt", "device": device}}}
+    title, (_, training) = after_transfer(Path("sw"), notes)
     assert training == f"relexify train sw sw-trained --corpus sw.txt{options}"
     assert title.endswith(f"leave out {left_out}:" if left_out else "or train it:")
+
+
+@pytest.mark.parametrize("keeps_source", [True, False])
+def test_the_next_training_has_the_texts_of_both_languages_if_both_are_kept(keeps_source, monkeypatch):
+    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
+    texts = {"corpus": ["a.txt", "b.txt"], "held_out": "h.txt", "source_corpus": "en.txt", "source_held_out": "eh.txt"}
+    notes = {"provenance": {"command": {**texts, "keep_source": keeps_source, "device": "cuda"}}}
+    _, (_, training) = after_transfer(Path("x/both"), notes, name=Path("both"))
+    source = " --source-corpus en.txt --source-held-out eh.txt" if keeps_source else ""
+    assert training == f"relexify train both both-trained --corpus a.txt --corpus b.txt --held-out h.txt{source}"
+
+
+def notes_of(**changes: object) -> dict[str, object]:
+    command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"steps": 20, "held_out_bytes": 2_000}}
+    training = {"stages": [], "snapshots": [], "learning_rate": 0.01, "selected_step": 20, "command": command}
+    return json.loads(json.dumps({"trained_from": "sw", "training": {**training, **changes}}))
+
+
+AGAIN = "--corpus sw.txt --held-out h.txt --steps"
+
+
+@pytest.mark.parametrize(
+    ("scores", "changes", "title", "command"),
+    [
+        ((3, 2, 1), {}, "longer:", f"train sw out-80 {AGAIN} 80 --set held_out_bytes=2000"),
+        ((3, 1, 2), {}, "fewer steps:", f"train sw out-10 {AGAIN} 10 --set held_out_bytes=2000"),
+        ((1, 2, 3), {}, "rate:", f"train sw out-slower {AGAIN} 20 --set held_out_bytes=2000 --learning-rate 2.5e-03"),
+        ((2, 1, 1), {}, "held-out text:", "evaluate out --held-out h.txt"),
+        ((3, 2, 1), {"stages": [{}]}, "train it for longer: change the steps of its stages.", None),
+        ((1, 2, 3), {"stages": [{}]}, "held-out text:", "evaluate out --held-out h.txt"),
+        ((3, 1, 2), {"stages": [{}]}, "or for fewer steps: change the steps of its stages.", None),
+        ((3, 1, 2), {"snapshots": [15]}, "for fewer steps: leave out the snapshots from step 10 on.", None),
+        ((3, 2, 1), {"command": None}, "see what training has changed:", "check out"),
+    ],
+)
+def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(scores, changes, title, command):
+    curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate(scores))
+    said, commands = after_training(Path("out"), notes_of(**changes), curve)
+    assert said.endswith(title)
+    assert commands[:1] == ([] if command is None else [f"relexify {command}"])

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from relexify.mixture import MIXTURE_FILE, Mixture, Origin
-from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.lexical import read_embedding
-from relexify.pretrained.loading import meta_model
 from relexify.reports.html.atlas import build_atlas, readable, script_of
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
@@ -154,12 +152,7 @@ def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, An
     """Return the commands that usually follow; the folder is named as in the folder that it lies in."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
-        is_poor = (notes.get("verdict") or {}).get("start") == "poor"
-        source = command.get("source_corpus") if command.get("keep_source") else None
-        longest = usable_length(meta_model(folder))
-        title, lines = after_transfer(
-            name, command["corpus"], command.get("held_out"), is_poor=is_poor, longest=longest, source_corpus=source
-        )
+        title, lines = after_transfer(folder, notes, name=name)
     else:
         title, lines = after_training(name, notes, curve)
     return f"<p>{escape(title)}</p>{commands(lines)}"

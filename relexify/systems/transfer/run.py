@@ -41,6 +41,7 @@ from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.scores import score_source_language, score_start
 from relexify.systems.transfer.start import Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
+from relexify.text import Corpus
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -222,6 +223,8 @@ def _plain(value: Any) -> Any:
         return [_plain(entry) for entry in value]
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, Corpus) and len(value.sources) > 1:
+        return [source.name for source in value.sources]
     name = getattr(value, "name", None)
     if isinstance(name, str) and not isinstance(value, Path):
         return name

@@ -99,7 +99,8 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
 
 def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path):
     text = folder.parent / "text.txt"
-    training = html.escape(shlex.join(["relexify", "train", "<model>", "<model>-trained", "--corpus", str(text)]))
+    words = ["relexify", "train", "<model>", "<model>-trained", "--corpus", str(text)]
+    training = html.escape(shlex.join([*words, "--length", "64", "--steps", "20", "--batch", "8"]))
     assert training in page
     assert len(re.findall(">[^<]*efore training<", page)) == 3  # the link to the section, its title, a key figure
     assert "divergence" not in page
@@ -229,12 +230,11 @@ def test_training_adds_curves(folder, tmp_path):
     assert "<b>The model is still improving.</b>" in page
     assert "relexify check trained" in page
     notes = json.loads((trained / "relexify.json").read_text())
-    notes |= {"trained_from": "start", "training": {"batch": 4, "length": 64}}
-    (trained / "relexify.json").write_text(json.dumps(notes))
-    command = (
-        f"relexify train start trained-360 --corpus {folder.parent / 'text.txt'} --steps 360 --batch 4 --length 64"
-    )
-    assert command in rx.report(trained).read_text()
+    command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"batch": 4, "held_out_bytes": 2_000}}
+    training = {"stages": [], "snapshots": [], "command": command, "length": 64}
+    (trained / "relexify.json").write_text(json.dumps(notes | {"trained_from": "start", "training": training}))
+    again = "--corpus sw.txt --held-out h.txt --batch 4 --set held_out_bytes=2000 --steps 360"
+    assert f"relexify train start trained-360 {again}" in rx.report(trained).read_text()
 
 
 def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(folder, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +14,9 @@ from relexify.cli.console import emit, print_table, results, table
 from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import (
-    print_after_training,
     print_measured,
     print_model_folder,
-    print_next_training,
+    print_next_steps,
     print_plan,
     print_rows,
     print_summary,
@@ -45,6 +46,7 @@ def run(
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.reports import task_notes, task_result_rows
+    from relexify.reports.next_steps import after_training, after_transfer
     from relexify.storage.work import read_notes
     from relexify.systems.transfer.summary import compare_with_transfer
 
@@ -74,16 +76,34 @@ def run(
             results.print(escape(note), highlight=False)
     print_model_folder(read.output)
     if last.training is not None and last.training.table:
+        again = partial(_changed_command, context, last.training.table)
         languages = last.languages(read.tables[last.table])
-        print_after_training(context, result, read.held_out, table=last.training.table, languages=languages)
-    elif last.training is None:
-        is_poor = (notes.get("verdict") or {}).get("start") == "poor"
-        made = (notes.get("provenance") or {}).get("command", {})
-        kept = made.get("source_corpus") if made.get("keep_source") else None
-        print_next_training(
-            read.output, read.corpus, read.held_out, is_poor=is_poor, device=chosen_device(device), source_corpus=kept
+        found = after_training(
+            read.output, notes, result.curve, again=again, held_out=read.held_out, languages=languages
         )
+        print_next_steps(*found)
+    elif last.training is None:
+        print_next_steps(*after_transfer(read.output, notes, corpus=read.corpus, held_out=read.held_out))
     emit(output=read.output, notes=notes, tasks=measured)
+
+
+def _changed_command(context: typer.Context, table: str, output: str, **changes: object) -> str:
+    """Return a command as it was given, with another output, and other values for some keys of a recipe table."""
+    from relexify.reports.next_steps import repeated_option
+
+    words = ["relexify", str(context.info_name)]
+    values = {"output": output, **{f"{table}.{name}": value for name, value in changes.items()}}
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given, source = context.params.get(name), context.get_parameter_source(name)
+        if name == "settings":
+            kept = [text for text in given or () if text.partition("=")[0].strip() not in values]
+            words += repeated_option(parameter.opts[0], [*kept, *(f"{key}={value}" for key, value in values.items())])
+        elif parameter.param_type_name == "argument":
+            words.append(str(given))
+        elif source is not None and source.name == "COMMANDLINE":
+            words += [parameter.opts[0]] if given is True else repeated_option(parameter.opts[0], given)
+    return shlex.join(words)
 
 
 def compare(

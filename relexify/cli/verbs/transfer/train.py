@@ -10,7 +10,7 @@ from relexify.cli import options as shared
 from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, TEXT, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_after_training, print_model_folder, print_plan, print_summary
+from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.errors import InputError
 from relexify.training.plan import PLANS, Training, plan_stages
 
@@ -44,7 +44,6 @@ ReportTo = Annotated[
 
 
 def train(
-    context: typer.Context,
     model: shared.Model,
     output: shared.OutputFolder,
     corpus: shared.Corpus,
@@ -105,6 +104,7 @@ def train(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
+    from relexify.reports.next_steps import after_training
     from relexify.systems.transfer.summary import compare_with_transfer
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
@@ -142,7 +142,8 @@ def train(
             held_out=held_out or None,
             overwrite=overwrite,
         )
-    print_summary([*summarise_training(result), *compare_with_transfer(read_notes(result.output), result.curve)])
+    notes = read_notes(result.output)
+    print_summary([*summarise_training(result), *compare_with_transfer(notes, result.curve)])
     print_model_folder(result.output)
-    print_after_training(context, result, held_out)
+    print_next_steps(*after_training(result.output, notes, result.curve))
     emit(training=result, verdict=judge_training(result.curve, result.selected))

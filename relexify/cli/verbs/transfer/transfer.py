@@ -11,7 +11,7 @@ from relexify.cli import options as shared
 from relexify.cli.console import emit
 from relexify.cli.options import METHOD, chosen_device, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder, print_next_training, print_plan, print_summary
+from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def transfer(
     if dry_run:
         _print_plan(options, evidence)
         return
+    from relexify.reports.next_steps import after_transfer
+    from relexify.storage.work import read_notes
     from relexify.systems.transfer.run import run_transfer
     from relexify.systems.transfer.summary import summarise_transfer
 
@@ -105,14 +107,7 @@ def transfer(
         result = run_transfer(options, evidence=evidence)
     print_summary(summarise_transfer(result))
     print_model_folder(result.output)
-    print_next_training(
-        result.output,
-        corpus,
-        held_out,
-        is_poor=result.verdict.start == "poor",
-        device=options.device,
-        source_corpus=source_corpus if keep_source else None,
-    )
+    print_next_steps(*after_transfer(result.output, read_notes(result.output)))
     emit(output=result.output, verdict=result.verdict, start=result.start)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 from relexify.storage.work import read_notes
@@ -31,20 +32,26 @@ def test_an_extension_needs_text_of_the_source_language(world, tmp_path):
 
 
 def test_the_next_command_after_a_recipe_that_extends_a_model_trains_both_languages(world, tmp_path, cache):
-    recipe = tmp_path / "extend.toml"
+    recipe, more = tmp_path / "extend.toml", tmp_path / "more.txt"
+    more.write_text("\n".join(world.corpus.read_text().splitlines()[:50]))
     recipe.write_text(f"""
 title = "Extend"
 output = "both"
 model = "{world.gpt2}"
-corpus = "{world.corpus}"
+corpus = ["{world.corpus}", "{more}"]
 
 [transfer]
 method = "fvt"
 keep_source = true
 added_tokens = 40
 source_corpus = "{world.source_corpus}"
+source_held_out = "{world.source_corpus}"
 score = false
 """)
     outcome = relexify("run", recipe)
     assert outcome.status == 0, outcome.err
-    assert f"--source-corpus {world.source_corpus}" in outcome.out
+    (command,) = [line.strip() for line in outcome.out.splitlines() if line.startswith("  relexify train")]
+    source = f"--source-corpus {world.source_corpus} --source-held-out {world.source_corpus}"
+    assert f"--corpus {world.corpus} --corpus {more} {source}" in command
+    page = html.unescape((tmp_path / "both" / "report.html").read_text())
+    assert command.replace(f"{tmp_path}/both", "both") in page

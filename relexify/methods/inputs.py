@@ -65,6 +65,8 @@ TokensInSpace = Callable[[WordVectors], SubwordVectors]
 """Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
 
 _VECTORS = "vectors.safetensors"
+_FORM_WORDS = 50_000
+"""Words with vectors that show which Unicode form these are in, the most frequent ones."""
 
 logger = logging.getLogger(__name__)
 
@@ -285,6 +287,8 @@ class Inputs:
 
     def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
         given = self.evidence.lexicon
+        if given is not None:  # its words are spelled like the text, and those of a file may be in another Unicode form
+            given = given.spelled_like(" ".join(target.words[:_FORM_WORDS]))
         if self.aligned_by == "nothing":
             return unaligned(source, target, lexicon=given, seed=self.seed)
         if self.aligned_by == "random":

@@ -126,7 +126,7 @@ def test_full_disk_is_reported_and_nothing_is_left_on_it(world, small_disk):
     assert [path.name for path in small_disk.iterdir()] == ["ballast"]
     (message,) = outcome.err.splitlines()
     assert str(small_disk / "out") in message
-    assert "No space left" in message
+    assert "free: free some space, or choose another output" in message
     (small_disk / "ballast").unlink()
     assert relexify(*command).status == 0
 

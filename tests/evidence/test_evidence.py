@@ -67,7 +67,7 @@ def test_a_dictionary_is_read_in_its_order(tmp_path):
     evidence = open_evidence(text, dictionary=tmp_path / "dictionary.tsv", dictionary_swapped=True, scored=False)
     assert evidence.lexicon is not None
     assert evidence.lexicon.pairs == (("house", "haus"),)
-    assert open_evidence(text, dictionary=evidence.lexicon, scored=False).lexicon is evidence.lexicon
+    assert open_evidence(text, dictionary=evidence.lexicon, scored=False).lexicon == evidence.lexicon
 
 
 def test_the_fingerprint_follows_contents_and_not_names(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +131,16 @@ def test_all_identical_words_align_the_vectors_of_ramen_and_only_long_ones_other
     words = [word for word in shared if any(map(str.isalnum, word))]
     assert plain.pairs_used == len(words) > long.pairs_used
     assert long.pairs_used == sum(len(word) >= 4 or word.isdigit() for word in words)
+
+
+def test_a_dictionary_that_is_spelled_like_the_text_aligns_vectors_in_another_unicode_form(inputs):
+    rows = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    words, composed = [f"word{n}" for n in range(40)], [f"nước{n}" for n in range(40)]
+    apart = [unicodedata.normalize("NFD", word) for word in composed]
+    lexicon = BilingualLexicon(tuple(zip(words, apart, strict=True)))
+    given = replace(inputs, evidence=replace(inputs.evidence, lexicon=lexicon))
+    for spelling in (composed, apart):
+        assert given._align(WordVectors(words, rows), WordVectors(spelling, rows), True).coverage == 1
 
 
 def test_a_random_rotation_replaces_the_alignment_as_a_control(inputs):

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon.reading import read_pairs
@@ -91,21 +92,23 @@ class BilingualLexicon:
         return BilingualLexicon(tuple((target, source) for source, target in self.pairs), name=self.name)
 
     def spelled_like(self, text: str) -> BilingualLexicon:
-        """Return the dictionary with its target words in the Unicode form of a text.
+        """Return the dictionary with its target words in the Unicode form that prevails in a text.
 
-        Not every text is in NFC. Some have all marks as characters of their own (NFD), and many texts in Hindi or
+        Not every text is in NFC. Some have most marks as characters of their own (NFD), and many texts in Hindi or
         Bengali have letters with a dot as one character (U+095C), which NFC takes apart.
         """
-        if unicodedata.is_normalized("NFC", text):
-            return self
-        is_apart = unicodedata.is_normalized("NFD", text)
-        pairs = [(unicodedata.normalize("NFC", each), each) for each in sorted(set(text))]
-        whole = {parts: each for parts, each in pairs if parts != each and text.count(each) > text.count(parts)}
+        alone = {each: unicodedata.normalize("NFC", each) for each in sorted(set(text))}
+        whole = {parts: each for each, parts in alone.items() if parts != each and text.count(each) > text.count(parts)}
+        # NFC shortens a text by each mark that it joins to a letter, and NFD lengthens it by each that it takes off.
+        size = len(text.translate(str.maketrans(alone)))
+        joined, apart = (len(unicodedata.normalize(form, text)) for form in ("NFC", "NFD"))
+        form: Literal["NFC", "NFD"] = "NFD" if size - joined > apart - size else "NFC"
 
         def spelled(word: str) -> str:
+            word = unicodedata.normalize(form, word)
             for parts, each in whole.items():
                 word = word.replace(parts, each)
-            return unicodedata.normalize("NFD", word) if is_apart else word
+            return word
 
         return replace(self, pairs=tuple((source, spelled(target)) for source, target in self.pairs))
 

@@ -90,9 +90,14 @@ def test_the_chain_equals_the_scores_written_out_as_loops(left, right):
 
 def test_target_words_get_the_unicode_form_of_the_text():
     lexicon = BilingualLexicon((("boy", "\u0932\u0921\u093c\u0915\u093e"), ("é", "bằng")))  # in NFC, as files are read
-    assert lexicon.spelled_like("ein Text: bằng, café") is lexicon
+    assert lexicon.spelled_like("ein Text: bằng, café") == lexicon
     apart = lexicon.spelled_like(unicodedata.normalize("NFD", "bằng café"))
     assert apart.pairs[1] == ("é", unicodedata.normalize("NFD", "bằng"))
+    assert apart.spelled_like("bằng") == lexicon
+    # Most of a text decides: a quoted word in another form, and letters that no form composes, do not.
+    mostly_apart = unicodedata.normalize("NFD", "bằng " * 3) + "café " + "\u095c" * 20
+    assert lexicon.spelled_like(mostly_apart).pairs == (("boy", "\u0932\u095c\u0915\u093e"), apart.pairs[1])
+    assert lexicon.spelled_like("bằng " * 3 + unicodedata.normalize("NFD", "café")) == lexicon
     whole = lexicon.spelled_like("\u0932\u095c\u0915\u0940 caf\u00e9")
     assert whole.pairs == (("boy", "\u0932\u095c\u0915\u093e"), ("é", "bằng"))
     both = lexicon.spelled_like("\u092a\u095d \u0932\u0921\u093c \u0932\u0921\u093c \u0932\u095c")

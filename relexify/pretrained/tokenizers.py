@@ -15,12 +15,14 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
-from relexify.tokens import backend_of, has_marks, keep_marks, train_joint_wordpiece, train_tokenizer_like
+from relexify.tokens import backend_of, keep_marks, train_joint_wordpiece, train_tokenizer_like
 
 __all__ = ["default_system_prompt", "save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 
 MOST_TEXT = 500_000_000
 """Bytes of text that a tokenizer is trained on, at most."""
+MARKS_BYTES = 500_000
+"""Bytes at the beginning of a text that tell whether it has combining marks."""
 _MESSAGE = "\u2063message\u2063"
 """A message that no template contains."""
 _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
@@ -49,9 +51,10 @@ def train_tokenizer(
         vocab_size: Tokens of the vocabulary, special tokens included.
         config: Config of the model that it is for.
     """
-    text = (corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)).bounded(MOST_TEXT)
+    whole = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    text = whole.bounded(MOST_TEXT)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    if has_marks(text) and (backend := keep_marks(backend_of(pattern))) is not None:
+    if (backend := keep_marks(backend_of(pattern), whole.sample_bytes(MARKS_BYTES))) is not None:
         changed = _wrapped(backend, pattern, unk_token=pattern.unk_token)
         if config is None or _is_loaded_unchanged(changed, config):
             logger.info("the text has combining marks: the tokenizer is not to cut words at them, nor to delete them")

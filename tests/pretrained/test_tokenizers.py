@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 
 import pytest
 from transformers import AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
@@ -66,6 +67,18 @@ def test_marks_are_kept_if_transformers_loads_the_tokenizer_as_it_was_saved(tmp_
     assert loaded.tokenize(lines[0]) == target.tokenize(lines[0])
     assert (len(loaded.tokenize(lines[0])) == len(HINDI)) == is_kept
     assert ("models of type qwen2" in caplog.text) == (not is_kept)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "line", ["ではありません ぱん がくせい", "người Việt Nam nói tiếng Việt", "إلى سؤال مؤمن", "новый чай мой"]
+)
+def test_an_uncased_tokenizer_keeps_letters_that_are_not_only_accents(line, form):
+    line = unicodedata.normalize(form, line)
+    target = tokenizers.train_tokenizer(Corpus.from_lines([line] * 50), like=pico.wordpiece(), vocab_size=150)
+    assert unicodedata.normalize(
+        "NFC", target.backend_tokenizer.normalizer.normalize_str(line)
+    ) == unicodedata.normalize("NFC", line.lower())
 
 
 def test_a_text_without_marks_has_the_layout_of_the_source_tokenizer():

@@ -19,14 +19,14 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
-from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.pretrained.tokenizers import MARKS_BYTES, save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.options import Transfer
-from relexify.tokens import has_marks
+from relexify.tokens import backend_of, keep_marks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -65,7 +65,8 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     if method.train_tokenizer is not None:
         return method.train_tokenizer(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
     corpus, config = evidence.corpus, load_config(options.model)
-    marks = {"marks": config.model_type} if has_marks(corpus) else {}
+    has_marks = keep_marks(backend_of(source), corpus.sample_bytes(MARKS_BYTES)) is not None
+    marks = {"marks": config.model_type} if has_marks else {}
     return cached(
         "tokenizer",
         {"corpus": corpus, "like": source, "vocab_size": options.vocab_size, **marks},

@@ -45,6 +45,7 @@ __all__ = [
     "named_model",
     "option",
     "split_languages",
+    "written",
 ]
 
 TEXT, METHOD, PLAN, RUN = "Text and evidence", "Method", "Training", "Run"
@@ -70,6 +71,13 @@ def _check_existing(path: Path) -> Path:
     return path
 
 
+def _check_output_folder(path: Path) -> Path:
+    from relexify.storage.files import ensure_written
+
+    ensure_written(_check_existing(path))
+    return path
+
+
 def _check_model(name: str) -> str:
     from relexify.pretrained.names import check_name
 
@@ -79,6 +87,11 @@ def _check_model(name: str) -> str:
 def existing(help: str) -> Any:
     """Return an argument that names a folder or a file, rejected before anything is imported if it does not exist."""
     return typer.Argument(help=help, show_default=False, callback=_check_existing)
+
+
+def written(help: str) -> Any:
+    """Return an argument that names an output folder, rejected before anything is imported if relexify wrote none."""
+    return typer.Argument(help=help, show_default=False, callback=_check_output_folder)
 
 
 def named_model(help: str) -> Any:

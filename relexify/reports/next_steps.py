@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.loading import meta_model
 from relexify.text import TextInput
@@ -38,7 +40,7 @@ def after_transfer(
 
     Args:
         folder: The folder of the transferred model.
-        notes: Its `relexify.json`. The commands have the texts of the transfer, and fit the device that it ran on.
+        notes: Its `relexify.json`. The commands have the texts of the transfer, and fit this machine.
         name: How the commands name the folder, if not by its path.
         corpus: Its text, if not as the notes name it.
         held_out: Its held-out text, likewise.
@@ -54,7 +56,7 @@ def after_transfer(
     short, longest = _SHORT, usable_length(meta_model(folder))
     if longest is not None and longest < Training.length:  # which the model cannot read on any device
         training, short = [*training, "--length", str(longest)], _SHORT[:-2]
-    if str(made.get("device", "")).startswith("cpu"):
+    if not torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
         title = f"Next, inspect some tokens, or try a short training; on a GPU, leave out {' '.join(short)}:"
         return title, [inspecting, shlex.join([*training, *short])]
     return "Next, inspect some tokens, or train it:", [inspecting, shlex.join(training)]

@@ -11,7 +11,7 @@ from relexify.errors import InputError, OutputError, first_line
 from relexify.grafting import check
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.storage.documents import write_documents
-from relexify.storage.files import is_written
+from relexify.storage.files import ensure_written
 from relexify.storage.work import read_notes
 
 __all__ = ["push"]
@@ -37,8 +37,7 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
     folder = Path(folder)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise InputError(f"{repository!r} is not the name of a repository: write it as USER/NAME")
-    if not is_written(folder):
-        raise InputError(f"{folder} was not written by relexify: give the output folder of transfer or train")
+    ensure_written(folder)
     if "graft" in read_notes(folder) and kind_of_folder(folder) is None:
         for result in check(folder):
             if result.problems:

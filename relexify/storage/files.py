@@ -44,6 +44,7 @@ __all__ = [
     "check_output",
     "check_space",
     "check_written",
+    "ensure_written",
     "is_temporary",
     "is_written",
     "load_arrays",
@@ -222,6 +223,16 @@ def check_inputs(output: str | Path, *inputs: Any, texts: Sequence[Any] = ()) ->
 def is_written(folder: Path) -> bool:
     """Whether relexify wrote a folder; `write_folder` lets it appear only when it is complete."""
     return (folder / MARKER).exists()
+
+
+def ensure_written(folder: Path) -> None:
+    """Validate that relexify wrote a folder that is to be read.
+
+    Raises:
+        InputError: It did not.
+    """
+    if not is_written(folder):
+        raise InputError(f"{folder} was not written by relexify: give the output folder of transfer, train or compare")
 
 
 def check_written(folder: Path, written: Iterable[str] | None) -> None:

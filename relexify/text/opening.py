@@ -98,7 +98,7 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
 
 def _check_no_model(files: Iterable[Path]) -> None:
     """Reject files of a model among those of a folder or a pattern; its config.json would be read as text."""
-    for folder in sorted({file.parent for file in files}):
+    for folder in sorted({file.parent for file in files if file.name in _MODEL_FILES}):
         if (folder / "config.json").is_file() and (weights := sorted(folder.glob("*.safetensors"))):
             raise InputError(
                 f"{folder} is a model folder, not text: it has config.json and {weights[0].name}; move it elsewhere, "
@@ -116,3 +116,5 @@ def _file(path: Path, field: str) -> Source:
 
 
 _KINDS = (".txt", *JSON_SUFFIXES, ".parquet")
+_MODEL_FILES = ("config.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt")
+"""Files of a model and its tokenizer that look like text."""

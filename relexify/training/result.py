@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relexify.storage.work import finished_run, read_notes
+from relexify.storage.work import WorkFolder, finished_run, read_notes
 from relexify.training.curve import Curve
+from relexify.training.plan import Training, plan_stages
 
-__all__ = ["CURVE_FILE", "TrainingResult", "is_trained", "load_result", "selected_step"]
+__all__ = ["CURVE_FILE", "TrainingResult", "check_training_output", "load_result", "selected_step"]
 
 CURVE_FILE = "training.json"
 """The curve, in the folder of a trained model."""
@@ -37,9 +38,24 @@ class TrainingResult:
     tokens_per_second: float | None
 
 
-def is_trained(output: str | Path) -> bool:
-    """Whether a folder is the result of a training."""
-    return finished_run(output, "training") is not None
+def check_training_output(work: WorkFolder, training: Training) -> None:
+    """Validate, before model and text are read, that a training can write its output.
+
+    The output may be the result of this very training if its number of steps, length and seed are the same; whether it
+    is depends on model and text too.
+
+    Args:
+        work: The work folder of the training.
+        training: Its options, validated.
+
+    Raises:
+        OutputError: The output exists and may not be replaced, or cannot be written.
+    """
+    before = read_notes(work.output).get("training") or {}
+    planned = (sum(stage.steps for stage in plan_stages(training)), training.length, training.seed)
+    same = planned == tuple(before.get(name) for name in ("steps", "length", "seed"))
+    if work.overwrite or not same or finished_run(work.output, "training") is None:
+        work.check()
 
 
 def load_result(output: Path) -> TrainingResult:

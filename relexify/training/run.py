@@ -37,7 +37,7 @@ from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.plan import OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages, training_identity
 from relexify.training.rates import settle, settle_batch
-from relexify.training.result import CURVE_FILE, TrainingResult, is_trained, load_result
+from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
 
 __all__ = ["run_training", "train"]
 
@@ -113,8 +113,8 @@ def run_training(
     for folder in (output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     is_main = processes.is_main_process
-    if is_main and (overwrite or not is_trained(output)):  # else it may be the result of this very run
-        work.check()
+    if is_main:
+        check_training_output(work, training)
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
         raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")

@@ -187,7 +187,10 @@ TASK = ("--task", "pos", "--train", "here.txt", "--test", "there.txt")
         (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
         (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
         (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "learning_rate = -1"),
+        (("train", MODEL, "trained", "--corpus", "nope.txt"), "trained exists already"),
         (("check", "her.txt"), "did you mean 'here.txt'?"),
+        (("check", MODEL), f"{MODEL} was not written by relexify"),
+        (("report", MODEL), f"{MODEL} was not written by relexify"),
         (("inspect", "nope", "shule"), "nope does not exist: check the name"),
         (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
         (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
@@ -203,6 +206,9 @@ def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_p
     (tmp_path / "smollm2-135m").mkdir()
     for name in ("here.txt", "there.txt"):
         (tmp_path / name).write_text("one line\n" * 200)
+    (tmp_path / "trained").mkdir()
+    notes = {"training": {"steps": 7}, "finished": {"training": "another"}, "files": ["relexify.json"]}
+    (tmp_path / "trained" / "relexify.json").write_text(json.dumps(notes))
     tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"
     (tmp_path / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
     code = (

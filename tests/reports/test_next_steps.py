@@ -11,20 +11,22 @@ from relexify.reports.next_steps import after_training, after_transfer
 from relexify.training.curve import Curve, Measurement
 
 
+@pytest.mark.parametrize("device", ["cuda:1", "cpu", "mps"])  # that of the transfer; training uses CUDA or a CPU
 @pytest.mark.parametrize(
-    ("device", "longest", "options", "left_out"),
+    ("has_cuda", "longest", "options", "left_out"),
     [
-        ("cuda", None, "", None),
-        ("cuda:1", 8_192, "", None),
-        ("cuda", 256, " --length 256", None),
-        ("cpu", None, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
-        ("cpu", 512, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
-        ("cpu", 64, " --length 64 --steps 20 --batch 8", "--steps 20 --batch 8"),
+        (True, None, "", None),
+        (True, 8_192, "", None),
+        (True, 256, " --length 256", None),
+        (False, None, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
+        (False, 512, " --steps 20 --batch 8 --length 128", "--steps 20 --batch 8 --length 128"),
+        (False, 64, " --length 64 --steps 20 --batch 8", "--steps 20 --batch 8"),
     ],
 )
 def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
-    device, longest, options, left_out, monkeypatch
+    device, has_cuda, longest, options, left_out, monkeypatch
 ):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_cuda)
     monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {"corpus": "sw.txt", "device": device}}}
@@ -35,10 +37,11 @@ def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
 
 @pytest.mark.parametrize("keeps_source", [True, False])
 def test_the_next_training_has_the_texts_of_both_languages_if_both_are_kept(keeps_source, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
     texts = {"corpus": ["a.txt", "b.txt"], "held_out": "h.txt", "source_corpus": "en.txt", "source_held_out": "eh.txt"}
-    notes = {"provenance": {"command": {**texts, "keep_source": keeps_source, "device": "cuda"}}}
+    notes = {"provenance": {"command": {**texts, "keep_source": keeps_source}}}
     _, (_, training) = after_transfer(Path("x/both"), notes, name=Path("both"))
     source = " --source-corpus en.txt --source-held-out eh.txt" if keeps_source else ""
     assert training == f"relexify train both both-trained --corpus a.txt --corpus b.txt --held-out h.txt{source}"

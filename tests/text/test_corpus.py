@@ -301,7 +301,11 @@ def test_a_model_among_the_files_of_a_folder_is_named(tmp_path: Path) -> None:
     for name in (tmp_path, tmp_path / "**/*.json"):
         with pytest.raises(InputError, match=r"out is a model folder, not text: it has config\.json and model\.safet"):
             Corpus.open(name)
-    assert list(Corpus.open(tmp_path / "*.txt")) == ["one"]
+    (tmp_path / "out" / "b.txt").write_text("two")
+    assert list(Corpus.open(tmp_path / "**/*.txt")) == ["one", "two"], "no file of the model matches"
+    (tmp_path / "out" / "vocab.txt").touch()
+    with pytest.raises(InputError, match="out is a model folder"):
+        Corpus.open(tmp_path / "**/*.txt")
 
 
 def test_lines_that_can_be_read_only_once_are_rejected() -> None:

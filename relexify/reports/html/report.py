@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relexify.errors import InputError
 from relexify.reports.comparison import Comparison
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.model import render_model
 from relexify.reports.html.page import REPORT
 from relexify.storage.documents import DOCUMENTS
-from relexify.storage.files import is_written, record_file, write_file
+from relexify.storage.files import ensure_written, record_file, write_file
 
 __all__ = ["report"]
 
@@ -31,8 +30,7 @@ def report(folder: str | Path) -> Path:
     compared = folder / "comparison.json"
     if compared.is_file():
         return write_file(folder / REPORT, render_comparison(Comparison.load(compared)))
-    if not is_written(folder):
-        raise InputError(f"{folder} was not written by relexify: give the output folder of transfer, train or compare")
+    ensure_written(folder)
     return write_file(record_file(folder / REPORT), render_model(folder))
 
 

@@ -26,7 +26,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.options import Transfer
-from relexify.tokens import backend_of, keep_marks
+from relexify.tokens import backend_of, keep_marks, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -46,6 +46,9 @@ __all__ = [
 
 _SLOW: tuple[Input, ...] = ("vectors", "bitext", "donor", "model")
 """Inputs of methods whose initialisations are cached."""
+_FEW_TOKENS = 0.95
+"""Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
+by a few tokens."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
 _PRIOR_FILE = "prior.safetensors"
@@ -62,18 +65,30 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
         return load_tokenizer(options.tokenizer)
     if options.donor is not None and method.takes("donor"):
         return load_tokenizer(options.donor)
+    corpus, size = evidence.corpus, options.vocab_size
     if method.train_tokenizer is not None:
-        return method.train_tokenizer(source, evidence, vocab_size=options.vocab_size, options=method_options(options))
-    corpus, config = evidence.corpus, load_config(options.model)
-    has_marks = keep_marks(backend_of(source), corpus.sample_bytes(MARKS_BYTES)) is not None
-    marks = {"marks": config.model_type} if has_marks else {}
-    return cached(
-        "tokenizer",
-        {"corpus": corpus, "like": source, "vocab_size": options.vocab_size, **marks},
-        make=lambda: train_tokenizer(corpus, like=source, vocab_size=options.vocab_size, config=config),
-        save=save_tokenizer,
-        load=load_tokenizer,
-    )
+        trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
+    else:
+        config = load_config(options.model)
+        has_marks = keep_marks(backend_of(source), corpus.sample_bytes(MARKS_BYTES)) is not None
+        trained = cached(
+            "tokenizer",
+            {
+                "corpus": corpus,
+                "like": source,
+                "vocab_size": size,
+                **({"marks": config.model_type} if has_marks else {}),
+            },
+            make=lambda: train_tokenizer(corpus, like=source, vocab_size=size, config=config),
+            save=save_tokenizer,
+            load=load_tokenizer,
+        )
+    if (found := len(vocabulary_of(trained))) < _FEW_TOKENS * size:
+        logger.warning(
+            "the text gives only %s tokens, not %s: give more text, or a smaller vocabulary",
+            *(f"{number:,}" for number in (found, size)),
+        )
+    return trained
 
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:

@@ -177,6 +177,7 @@ def _examine_evidence(options: Transfer, inputs: Inputs, built: Initialisation, 
         bits_per_byte={},
         text=text,
         dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
+        corpus_bytes=inputs.evidence.corpus.size(),
     )
 
 

@@ -22,7 +22,7 @@ BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", 
 """What a transfer is compared with, and how people read it."""
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
-_NOT_SCORED, _EXTENSION = "not_scored", "extension"
+_NOT_SCORED, _EXTENSION, _CORPUS = "not_scored", "extension", "corpus_bytes"
 """Keys in `relexify.json`."""
 
 
@@ -99,6 +99,7 @@ class Start:
         dictionary: The check of the dictionary; None if the method reads none, or aligns vectors with it.
         not_scored: By how much the model does not fit into memory, if it was not scored for this reason.
         extension: The check of the added tokens, if the vocabulary was extended.
+        corpus_bytes: Size of the text that everything was learnt from; None if it is not known.
     """
 
     method: str
@@ -110,6 +111,7 @@ class Start:
     dictionary: DictionaryCheck | None
     not_scored: str | None = None
     extension: ExtensionCheck | None = None
+    corpus_bytes: int | None = None
 
     @property
     def sampled(self) -> str:
@@ -126,6 +128,7 @@ class Start:
             _DICTIONARY: asdict(self.dictionary) if self.dictionary else None,
             _NOT_SCORED: self.not_scored,
             _EXTENSION: asdict(self.extension) if self.extension else None,
+            _CORPUS: self.corpus_bytes,
         }
 
     @classmethod
@@ -142,6 +145,7 @@ class Start:
             dictionary=DictionaryCheck(**dictionary) if dictionary else None,
             not_scored=notes.get(_NOT_SCORED),
             extension=ExtensionCheck(**extension) if extension else None,
+            corpus_bytes=notes.get(_CORPUS),
         )
 
 

@@ -74,10 +74,11 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
         curve: The scores of the training.
 
     Returns:
-        The sentence; nothing if step 0 is not the model that a transfer has written and scored.
+        The sentence; nothing if step 0 is not known to be the model that a transfer has written and scored.
     """
-    training = notes.get("training")
-    if training is None or training.get("from_trained") or not _is_transferred(notes) or "compression" in notes:
+    training = notes.get("training") or {}
+    # Notes without `from_trained` leave open whether this is the first training of the model.
+    if training.get("from_trained", True) or not _is_transferred(notes) or "compression" in notes:
         return []
     # Both import torch, which validating a recipe does not need.
     from relexify.scoring import WINDOW

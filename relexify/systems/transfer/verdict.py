@@ -5,9 +5,9 @@ worse than random ones and overtake them within some fifty steps. With a unigram
 beat at the start: for English to Swahili, they score the same as rows from a correct dictionary. So the verdict rests
 on tests of the evidence first, and on the scores second:
 
-1. `poor`, if the evidence is noise or missing: the aligned vectors translate fewer than `NOISE` of held-out words, the
-   dictionary covers less than `LITTLE_TEXT` of the text, its translations are no more related than by chance
-   (`CHANCE_Z`), or most of the text has no evidence;
+1. `poor`, if the evidence is noise or missing: the text is shorter than `FEWEST_BYTES`, the aligned vectors translate
+   fewer than `NOISE` of held-out words, the dictionary covers less than `LITTLE_TEXT` of the text, its translations are
+   no more related than by chance (`CHANCE_Z`), or most of the text has no evidence;
 2. `good`, if the evidence passes its test: the vectors translate `ROUGH` of held-out words or more, or the translations
    in the dictionary are related in `RELATED` of cases or more;
 3. `open`, if the translations are related in fewer cases than that: some of them may be wrong, whatever the score;
@@ -44,6 +44,9 @@ LITTLE_TEXT = 0.05
 """Share of the text that a dictionary for its language translates at least; those of other languages match 2 to 4 %, by
 names and short words, and the method then guesses the other tokens from these few."""
 
+FEWEST_BYTES = 10_000
+"""Bytes of text below which neither tokens nor word vectors can be learnt: one to two thousand words."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -58,13 +61,19 @@ class Verdict:
     reason: str
 
 
-def judge(start: Start) -> Verdict:
+def judge(start: Start) -> Verdict:  # noqa: PLR0911
     """Judge a transfer by its evidence and its scores before training."""
     baselines = {name: start.bits_per_byte[name] for name in ("random", "shuffle") if name in start.bits_per_byte}
     own = start.bits_per_byte.get(start.method)
     gain = min(baselines.values()) - own if baselines and own is not None else None
     if start.method in baselines or set(start.origins) <= {"none", "special"}:
         return Verdict("poor", f"{start.method} uses no evidence; it is a baseline to compare with.")
+    if start.corpus_bytes is not None and start.corpus_bytes < FEWEST_BYTES:
+        return Verdict(
+            "poor",
+            f"The text has only {start.corpus_bytes / 1000:.1f} kB, which is too little to learn a vocabulary or a "
+            "language from: give some hundred kB at least.",
+        )
     if complaint := _complaint(start):
         return Verdict("poor", complaint + _worth_of_spelling(gain))
     if praise := _praise(start):

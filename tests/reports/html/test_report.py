@@ -284,7 +284,8 @@ def test_the_scores_of_a_training_and_of_the_transfer_are_kept_apart(folder, tmp
         record_file(trained / "training.json")
     )
     notes = json.loads((trained / "relexify.json").read_text())
-    (trained / "relexify.json").write_text(json.dumps(notes | {"training": {"selected_step": 9, "length": 64}}))
+    training = {"selected_step": 9, "length": 64, "from_trained": False}
+    (trained / "relexify.json").write_text(json.dumps(notes | {"training": training}))
     page = rx.report(trained).read_text()
     summary, training, scores = (
         re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)[0]

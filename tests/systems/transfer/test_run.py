@@ -130,7 +130,21 @@ def test_text_too_short_to_hold_out_lines_can_be_transferred_to_without_scores(o
     (tmp_path / "short.txt").write_text("\n".join(pico.sentences(8, words=pico.foreign_words()) * 10))
     result = run_transfer(replace(options, corpus=tmp_path / "short.txt", method="fvt"))
     assert result.start.text.target_tokens > 0
-    assert result.verdict.start == "unknown"
+    assert result.verdict.start == "poor"
+    assert "has only 6.8 kB, which is too little" in load_transfer(options.output).verdict.reason
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert", "t5", "llama untied"])
+def test_a_vocabulary_that_is_smaller_than_requested_is_reported_also_from_the_cache(options, tmp_path, caplog, family):
+    pico.saved(family, tmp_path / "source")
+    options = replace(options, model=str(tmp_path / "source"), method="fvt")
+    for name in ("first", "cached"):
+        caplog.clear()
+        found = run_transfer(replace(options, vocab_size=30_000, output=tmp_path / name)).graft.tokenizer
+        assert f"the text gives only {len(found):,} tokens, not 30,000" in caplog.text
+    caplog.clear()
+    run_transfer(replace(options, output=tmp_path / "enough"))
+    assert "the text gives only" not in caplog.text
 
 
 def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplog):

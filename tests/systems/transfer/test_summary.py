@@ -103,7 +103,8 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
 def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
     def sentences(score: float, by_language: dict[str, float] | None = None, **changes: object) -> list[str]:
         first = Measurement(0, 0, "all", score, 2.0**score, by_language=by_language)
-        return compare_with_transfer({**NOTES, "training": {"length": 64}, **changes}, Curve((first,)))
+        training = {"length": 64, "from_trained": False}
+        return compare_with_transfer({**NOTES, "training": training, **changes}, Curve((first,)))
 
     (comparable,) = sentences(2.901)
     assert "need 3.351 bits per byte" in comparable
@@ -112,6 +113,7 @@ def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
     assert other.startswith("Do not compare")
     assert "needs 2.700 bits per byte here, in windows of 64 tokens, and 2.900 there, on 30,000 bytes" in other
     assert sentences(2.7, training={"length": 64, "from_trained": True}) == [], "a second training has another step 0"
+    assert sentences(2.7, training={"length": 64}) == [], "it is not known whether it is the first training"
     assert sentences(2.7, {"en": 2.0, "sw": 3.4}) == [], "a bilingual model is not the one that was transferred"
     assert sentences(2.9, pruned=True) == []
 

@@ -97,6 +97,13 @@ def test_vectors_that_find_next_to_no_translations_are_noise_and_good_ones_a_goo
     assert (f"{right} of 128 held-out words" in verdict.reason) == (start != "open")
 
 
+@pytest.mark.parametrize(("size", "start"), [(2_000, "poor"), (589_000, "good"), (None, "good")])
+def test_a_few_kilobytes_of_text_are_a_poor_start_whatever_the_scores(size, start):
+    verdict = judge(replace(GOOD, corpus_bytes=size))
+    assert verdict.start == start
+    assert ("The text has only 2.0 kB" in verdict.reason) == (start == "poor")
+
+
 @pytest.mark.parametrize(
     ("check", "reason"),
     [

@@ -120,7 +120,13 @@ def _states(
     """Return the hidden states of a text, and the names of its most frequent words that are tokens."""
     import numpy as np
 
-    from relexify.pretrained.architecture import architecture_in_config, encoder_frame, usable_length
+    from relexify.pretrained.architecture import (
+        IGNORED,
+        architecture_in_config,
+        encoder_frame,
+        text_start,
+        usable_length,
+    )
     from relexify.reports import hidden_states
     from relexify.scoring import held_out_windows
     from relexify.text import Corpus
@@ -129,13 +135,15 @@ def _states(
     kind = architecture_in_config(model.config)
     if kind == "encoder-decoder":
         raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
-    before, after = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
+    start = text_start(tokenizer)
+    before, after = encoder_frame(tokenizer) if kind == "encoder" else ([] if start is None else [start], [])
     length = min(512, usable_length(model) or 512) - len(before) - len(after)
     lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
-    windows = held_out_windows(tokenizer, lines, "decoder", length=length).inputs  # a decoder's are not masked
-    compared = windows[: max(1, POSITIONS // windows.shape[1])].tolist()
+    # What a decoder predicts is the text itself: nothing masked, no special token before it, and every token once.
+    windows = held_out_windows(tokenizer, lines, "decoder", length=length).labels
+    compared = [row[row != IGNORED].tolist() for row in windows[: max(1, POSITIONS // windows.shape[1])]]
     found, forms = hidden_states(model, compared, before=before, after=after), vocabulary_of(tokenizer).forms
-    is_word = np.array([form.text.isalpha() and not form.is_special for form in forms])
+    is_word = np.array([form.is_word for form in forms])
     return found, {token: forms[token].text for token in found.most_frequent(is_word, COLOURED)}
 
 

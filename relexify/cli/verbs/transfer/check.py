@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import existing
+from relexify.cli.options import written
 from relexify.cli.summary import print_rows
 
 __all__ = ["check"]
@@ -19,7 +19,7 @@ BROKEN = 1
 
 
 def check(
-    model: Annotated[Path, existing("A folder written by relexify transfer, or train.")],
+    model: Annotated[Path, written("A folder written by relexify transfer, or train.")],
 ) -> None:
     """Check a grafted model: files, vocabulary, embeddings, special tokens, tokenizer, and whether it runs.
 

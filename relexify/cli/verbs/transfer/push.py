@@ -9,13 +9,13 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import existing
+from relexify.cli.options import written
 
 __all__ = ["push"]
 
 
 def push(
-    model: Annotated[Path, existing("A folder written by relexify transfer, or train.")],
+    model: Annotated[Path, written("A folder written by relexify transfer, or train.")],
     repository: Annotated[str, typer.Argument(help="Its name on the Hub: USER/NAME.", show_default=False)],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
 ) -> None:

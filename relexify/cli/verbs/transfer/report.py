@@ -8,13 +8,13 @@ from typing import Annotated
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import existing
+from relexify.cli.options import written
 
 __all__ = ["report"]
 
 
 def report(
-    folder: Annotated[Path, existing("A folder written by relexify transfer, train, run or compare.")],
+    folder: Annotated[Path, written("A folder written by relexify transfer, train, run or compare.")],
 ) -> None:
     """Write FOLDER/report.html: sentences under both tokenizers, scores, curves, evidence and an atlas of all tokens.
 

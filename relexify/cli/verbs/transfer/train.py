@@ -80,6 +80,7 @@ def train(
     from relexify.storage.files import check_inputs
     from relexify.storage.work import WorkFolder, read_notes
     from relexify.text import Corpus
+    from relexify.training.result import check_training_output
 
     options = Training(
         steps=steps,
@@ -94,9 +95,10 @@ def train(
         seed=seed,
     )
     options = apply_settings("training", options, settings)
-    plan_stages(options)
     languages = ((corpus, held_out), (options.source_corpus, options.source_held_out))
     check_inputs(output, model, texts=languages)  # with a new head, another folder is trained
+    work = WorkFolder(output, "training", overwrite=overwrite)
+    check_training_output(work, options)
     for text, scored_on in languages:
         opened, measured = (Corpus.open(each).ensure_text() if each else None for each in (text, scored_on))
         if opened is not None and measured is not None:
@@ -116,7 +118,7 @@ def train(
             "untrained one"
         )
     if dry_run:
-        WorkFolder(output, "training", overwrite=overwrite).check()
+        work.check()
         check_trainable_name(model, options, add_head=add_head)
         stages = [
             (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)

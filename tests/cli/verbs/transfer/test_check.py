@@ -39,4 +39,5 @@ def test_a_compressed_transfer_is_not_called_a_graft(transferred, tmp_path):
 def test_models_of_other_systems_are_not_called_grafts(name, tmp_path):
     kind = MODEL_KINDS[name]
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind.model_type, kind.config_entry or "x": {}}))
+    (tmp_path / "relexify.json").write_text("{}")
     assert_error(relexify("check", tmp_path), f"holds a {kind.name}, not a graft")

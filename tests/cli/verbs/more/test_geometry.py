@@ -1,0 +1,32 @@
+"""`relexify geometry`: the text whose hidden states are compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from relexify.cli.verbs.more.geometry import _states
+from relexify.pretrained.architecture import usable_length
+from tests import pico
+
+
+@pytest.mark.parametrize("family", ["encoder", "decoder"])
+def test_states_are_those_of_the_text_after_one_start_token_and_words_may_have_marks(family, tmp_path):
+    lines = ["हिन्दी भाषा में लिखी किताब हिन्दी में"] * 20
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    if family == "encoder":
+        tokenizer = pico.roberta_tokenizer(lines)
+        model, after = pico.roberta(tokenizer), [tokenizer.eos_token_id]
+    else:
+        tokenizer = pico.llama2_layout(lines)
+        model, after = pico.llama(tokenizer), []
+    found, names = _states(model, tokenizer, family, str(tmp_path / "text.txt"))
+    assert tokenizer.bos_token_id not in found.ids
+    text = found.ids[: usable_length(model) - 1 - len(after)]
+    with torch.inference_mode():
+        read = model.eval()(torch.tensor([[tokenizer.bos_token_id, *text, *after]]), output_hidden_states=True)
+    expected = read.hidden_states[-1][0, 1 : 1 + len(text)].numpy()
+    assert np.allclose(found.layers[-1][: len(text)], expected, atol=1e-5)
+    if family == "decoder":
+        assert set(names.values()) == set(lines[0].split())

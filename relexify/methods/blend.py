@@ -24,7 +24,7 @@ from relexify.methods.focus import focus
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.parts.translated_neighbours import translated_neighbours
-from relexify.methods.parts.translations import check_columns, translations
+from relexify.methods.parts.translations import check_columns, translations, whole_words
 from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
@@ -116,7 +116,7 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
     """
     parts: list[tuple[float, Mixture]] = []
     if (lexicon := inputs.evidence.lexicon) is not None:
-        check_columns(inputs.source, inputs.target, lexicon)
+        check_columns(whole_words(inputs.source), whole_words(inputs.target), lexicon)
         parts.append((1.0, translations(inputs.source, inputs.target, lexicon)))
     if inputs.evidence.bitext is not None:
         counts, options = inputs.aligned_token_counts, inputs.evidence.aligning

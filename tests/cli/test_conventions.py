@@ -17,7 +17,7 @@ from rich.console import Console
 
 from relexify.cli import console
 from relexify.cli.app import app
-from tests.cli.command import relexify
+from tests.cli.command import assert_error, relexify
 
 COMMANDS = typer.main.get_command(app).commands
 
@@ -107,6 +107,8 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     )
     assert "blend: a token becomes its translations" in translated.out
     assert "aligned vectors" not in translated.out
+    swapped = ("--dictionary", world.dictionary, "--set", "dictionary_swapped=true", "--dry-run")
+    assert_error(relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *swapped), "look swapped")
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2

@@ -13,7 +13,7 @@ from relexify.methods.baselines import random, shuffle
 from relexify.methods.blend import blended
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.parts.copying import neutral, shared, special
-from relexify.methods.parts.translations import check_columns, translations
+from relexify.methods.parts.translations import check_columns, translations, whole_words
 from relexify.mixture import Origin, first_of
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico
@@ -191,6 +191,6 @@ def test_swapped_columns_of_a_script_without_spaces_are_noticed():
     words = [first + second for first in "河流书本" for second in "学生早晨"][: len(english)]
     target = train_tokenizer_like(source, lambda: words * 20, 500)
     lexicon = BilingualLexicon(tuple(zip(english, words, strict=True)))
-    check_columns(source, target, lexicon)
+    check_columns(whole_words(source), whole_words(target), lexicon)
     with pytest.raises(InputError, match="look swapped"):
-        check_columns(source, target, lexicon.swapped())
+        check_columns(whole_words(source), whole_words(target), lexicon.swapped())

@@ -19,7 +19,7 @@ from relexify.mixture import Mixture, Origin, mixture_of_weights
 from relexify.text import is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, vocabulary_of
 
-__all__ = ["check_columns", "translations"]
+__all__ = ["check_columns", "translations", "whole_words"]
 
 
 def translations(
@@ -67,22 +67,29 @@ def translations(
     )
 
 
-def check_columns(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer, lexicon: BilingualLexicon) -> None:
-    """Validate that a dictionary does not have its columns swapped, by the whole words of the two vocabularies.
+def whole_words(tokenizer: AnyTokenizer) -> dict[str, int]:
+    """Return the tokens of a vocabulary that may be whole words, by their text."""
+    forms = vocabulary_of(tokenizer).forms
+    return {form.text: id for id, form in enumerate(forms) if form.starts_word or form.is_word}
+
+
+def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon: BilingualLexicon) -> None:
+    """Validate that a dictionary does not have its columns swapped.
+
+    Args:
+        source: The words of the source language that are known, by `whole_words`.
+        target: Those of the target language, or the words of its text; the numbers do not matter.
+        lexicon: The dictionary.
 
     Raises:
         InputError: Far more entries fit the other way round.
     """
-    source, target = (
-        {form.text: id for id, form in enumerate(vocabulary_of(tokenizer).forms) if form.starts_word or form.is_word}
-        for tokenizer in (source_tokenizer, target_tokenizer)
-    )
     found = find_correspondences(lexicon, source, target).entries_used
     swapped = find_correspondences(lexicon.swapped(), source, target).entries_used
     if swapped >= max(10, 3 * found):
         raise InputError(
             f"the columns of {lexicon.name or 'the dictionary'} look swapped: {found} of {len(lexicon)} entries are "
-            f"words of the two vocabularies as they are and {swapped} the other way round; say so "
+            f"words of the two languages as they are and {swapped} the other way round; say so "
             "(`dictionary_swapped=true`, or BilingualLexicon.load(…, swapped=True))"
         )
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["transfer"]
 
+_SAMPLE = 1_000_000
+"""Bytes of text that a dry run looks for words of the dictionary in."""
+
 
 def transfer(
     model: shared.Model,
@@ -113,12 +116,18 @@ def transfer(
 
 def _print_plan(options: Transfer, evidence: Evidence) -> None:
     """Validate what needs the model's config and tokenizer, and print what the transfer would do."""
+    from relexify.methods.parts.translations import check_columns, whole_words
     from relexify.methods.registry import METHODS
     from relexify.pretrained.loading import load_config, load_tokenizer
     from relexify.systems.transfer.checks import given_translations
+    from relexify.text import split_words
     from relexify.tokens import check_vocabulary_size
 
     config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
+    if evidence.lexicon is not None and method.takes("dictionary"):
+        # There is no target tokenizer yet, whose words the transfer itself looks up.
+        words = dict.fromkeys(split_words(evidence.corpus.sample_bytes(_SAMPLE)), 0)
+        check_columns(whole_words(source), words, evidence.lexicon)
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]

@@ -9,7 +9,8 @@ embedding along a direction b in which all final hidden states h agree, h · b �
 
     w_v ← w_v + (log p(v) - log q(v) - c) b          c = Σ_v p(v) (log p(v) - log q(v))
 
-If the model multiplies what its head returns (Granite, Cohere), b is divided by that factor.
+If the model multiplies what its head returns (Granite, Cohere), b is divided by that factor, unless this makes
+predictions worse.
 
 There is such a direction because final hidden states have a large common component. In a tied model these rows are the
 input embedding too, so the change has to be small: ridge regression gives a short b, and the constant c, which changes
@@ -42,6 +43,7 @@ from relexify.pretrained.architecture import (
     architecture_of,
     check_fit,
     encoder_frame,
+    logit_factor,
     text_start,
     usable_length,
 )
@@ -203,15 +205,21 @@ def find_unigram_prior(
     changed = embedding if bias is None else bias
     original = changed.detach().clone()
 
-    with evaluating(model), torch.no_grad():
-        try:
-            found, in_source, changes = _adjust(model, batches, source_batches, goal, kept, has_bias=bias is not None)
-        finally:
-            changed.copy_(original)
-    before, after = found[0], found[-1]
-    # Hidden states of an untrained model have no common direction, and do not tell languages apart.
-    harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
-    helps = after.nats < before.nats and not harms
+    # If logits are a small part of what the head returns, the whole correction may change tied rows by too much.
+    for factor in dict.fromkeys((logit_factor(model.config) if bias is None else 1.0, 1.0)):
+        with evaluating(model), torch.no_grad():
+            try:
+                found, in_source, changes = _adjust(
+                    model, batches, source_batches, goal, kept, factor, has_bias=bias is not None
+                )
+            finally:
+                changed.copy_(original)
+        before, after = found[0], found[-1]
+        # Hidden states of an untrained model have no common direction, and do not tell languages apart.
+        harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
+        helps = after.nats < before.nats and not harms
+        if helps:
+            break
     name: Literal["output bias", "output embedding", "tied embedding", "nothing"]
     if not helps:
         after, in_source, name = before, in_source[:1], "nothing"
@@ -262,7 +270,6 @@ class _Predictions:
         mean: The mean predicted distribution [tokens].
         hidden: The mean of h [d].
         moments: The mean of h hᵀ [d × d].
-        scale: The factor between what the head returns and the logits.
         divergence: Kullback-Leibler divergence of the mean prediction from the unigram distribution, in nats.
         nats: Mean negative log likelihood of the labels.
     """
@@ -270,7 +277,6 @@ class _Predictions:
     mean: torch.Tensor
     hidden: torch.Tensor
     moments: torch.Tensor
-    scale: float
     divergence: float
     nats: float
 
@@ -335,6 +341,7 @@ def _adjust(
     source_batches: Sequence[_Batch],
     goal: torch.Tensor,
     kept: int,
+    factor: float,
     *,
     has_bias: bool,
 ) -> tuple[list[_Predictions], list[_Predictions], list[tuple[torch.Tensor, torch.Tensor | None]]]:
@@ -357,7 +364,7 @@ def _adjust(
                 break
             direction = None
             if not has_bias:
-                direction = _direction(found[-1], in_source[-1] if in_source else None) / found[-1].scale
+                direction = _direction(found[-1], in_source[-1] if in_source else None) / factor
             changes.append((_correction(found[-1], goal, kept), direction))
             _change(model, *changes[-1])
     return found, in_source, changes
@@ -430,18 +437,15 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     rows, width = head.weight.shape
     nats, mean = 0.0, torch.zeros(rows, dtype=torch.float64)
     hidden, moments = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
-    products = torch.zeros(2, dtype=torch.float64)  # of what the head returns: with the logits, and with itself
-    states: list[tuple[torch.Tensor, torch.Tensor]] = []
-    hook = head.register_forward_hook(lambda module, inputs, output: states.append((inputs[0], output)))
+    states: list[torch.Tensor] = []
+    hook = head.register_forward_pre_hook(lambda module, inputs: states.append(inputs[0]))
     try:
         for batch in batches:
             inputs = {name: ids.to(model.device) for name, ids in batch.inputs.items()}
             logits = model(**inputs).logits[batch.predicts.to(model.device)].float()
             nats += float(cross_entropy(logits, batch.labels.to(model.device), reduction="sum"))
             mean += logits.softmax(dim=-1).sum(dim=0).to("cpu", torch.float64)
-            read, returned = (each[batch.predicts.to(each.device)].float() for each in states.pop())
-            products += torch.stack([(returned * logits).sum(), (returned * returned).sum()]).to(products)
-            state = read.to("cpu", torch.float64)
+            state = states.pop().to("cpu", torch.float64)[batch.predicts]
             hidden += state.sum(dim=0)
             moments += state.T @ state
             advance(1)
@@ -451,5 +455,4 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     # The logarithm of a probability that underflows must be finite.
     mean = (mean / count).clamp(min=torch.finfo(torch.float32).tiny)
     divergence = float((goal.exp() * (goal - mean.log())).sum())
-    scale = float(products[0] / products[1])
-    return _Predictions(mean, hidden / count, moments / count, scale, divergence, nats / count)
+    return _Predictions(mean, hidden / count, moments / count, divergence, nats / count)

@@ -20,6 +20,7 @@ __all__ = [
     "encoder_frame",
     "initial_deviation",
     "inner_encoder",
+    "logit_factor",
     "position_padding",
     "text_start",
     "tokenizer_frame",
@@ -133,6 +134,15 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """
     start: int | None = tokenizer.bos_token_id
     return start if start is not None and tokenizer("a").input_ids[:1] == [start] else None
+
+
+def logit_factor(config: PreTrainedConfig) -> float:
+    """Return the number that a model multiplies the output of its head by: of Granite, Cohere or Falcon-H1, else 1."""
+    divisor = getattr(config, "logits_scaling", None)
+    if divisor:
+        return 1 / float(divisor)
+    factor = getattr(config, "logit_scale", None) or getattr(config, "lm_head_multiplier", None)
+    return float(factor) if factor else 1.0
 
 
 def initial_deviation(config: PreTrainedConfig) -> float:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jinja2 import TemplateError
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
-from relexify.tokens import backend_of, has_marks, keep_marks, train_joint_wordpiece, train_tokenizer_like
+from relexify.tokens import backend_of, keep_marks, train_joint_wordpiece, train_tokenizer_like
 
 __all__ = ["default_system_prompt", "save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
 
 MOST_TEXT = 500_000_000
 """Bytes of text that a tokenizer is trained on, at most."""
+MARKS_BYTES = 500_000
+"""Bytes at the beginning of a text that tell whether it has combining marks."""
 _MESSAGE = "\u2063message\u2063"
 """A message that no template contains."""
 _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
@@ -29,23 +33,38 @@ logger = logging.getLogger(__name__)
 
 
 def train_tokenizer(
-    corpus: str | Path | Corpus, *, like: str | Path | PreTrainedTokenizerFast, vocab_size: int
+    corpus: str | Path | Corpus,
+    *,
+    like: str | Path | PreTrainedTokenizerFast,
+    vocab_size: int,
+    config: PreTrainedConfig | None = None,
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
     Of a corpus with more than `MOST_TEXT` bytes, a sample is used: all its different words have to be in memory. If the
-    text has combining marks, words are not cut at them, and none are deleted, even if the other tokenizer does so.
+    text has combining marks, words are not cut at them, and none are deleted, even if the other tokenizer does so; but
+    for some models, transformers would not load such a tokenizer as it was saved, and then it is built like the other.
 
     Args:
         corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
         like: A transformers tokenizer, or the name of one.
         vocab_size: Tokens of the vocabulary, special tokens included.
+        config: Config of the model that it is for.
     """
-    text = (corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)).bounded(MOST_TEXT)
+    whole = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    text = whole.bounded(MOST_TEXT)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    if has_marks(text) and (backend := keep_marks(backend_of(pattern))) is not None:
-        logger.info("the text has combining marks: the tokenizer is not to cut words at them, nor to delete them")
-        pattern = _wrapped(backend, pattern, unk_token=pattern.unk_token)
+    if (backend := keep_marks(backend_of(pattern), whole.sample_bytes(MARKS_BYTES))) is not None:
+        changed = _wrapped(backend, pattern, unk_token=pattern.unk_token)
+        if config is None or _is_loaded_unchanged(changed, config):
+            logger.info("the text has combining marks: the tokenizer is not to cut words at them, nor to delete them")
+            pattern = changed
+        else:
+            logger.warning(
+                "the tokenizer cuts words at combining marks, or deletes them, so the text takes more tokens: for "
+                "models of type %s, transformers loads no other tokenizer",
+                config.model_type,
+            )
     return train_tokenizer_like(pattern, lambda: iter(text), vocab_size, size=text.size())
 
 
@@ -76,6 +95,16 @@ def train_joint_tokenizer(
         pattern, [text.__iter__ for text in texts], vocab_size, alphabet=alphabet, lowercase=lowercase
     )
     return _wrapped(trained, pattern, unk_token=trained.model.unk_token)
+
+
+def _is_loaded_unchanged(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> bool:
+    """Whether transformers loads a tokenizer from a model's folder as it was saved; for Qwen2, it replaces parts."""
+    with TemporaryDirectory() as folder:
+        config.save_pretrained(folder)
+        save_tokenizer(tokenizer, Path(folder))
+        loaded = backend_of(load_tokenizer(folder))
+    parts = [json.loads(each.to_str()) for each in (loaded, backend_of(tokenizer))]
+    return all(parts[0][name] == parts[1][name] for name in ("normalizer", "pre_tokenizer", "decoder"))
 
 
 def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: str | None) -> PreTrainedTokenizerFast:

@@ -19,7 +19,7 @@ from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separa
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
-from relexify.tokens.marks import has_marks, keep_marks
+from relexify.tokens.marks import keep_marks
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
@@ -54,7 +54,6 @@ __all__ = [
     "encode_words",
     "encoder_of",
     "extend_tokenizer",
-    "has_marks",
     "interleave_lines",
     "keep_marks",
     "make_encodable",

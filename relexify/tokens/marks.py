@@ -11,16 +11,17 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from tokenizers import Tokenizer
 
-__all__ = ["has_marks", "keep_marks"]
+__all__ = ["keep_marks"]
 
-_LINES = 2_000
 _LEAST_SHARE = 0.01
+_LEAST_LATIN_SHARE = 0.1
+"""The share from which on the accents of Latin script are kept too. In German and French, few letters have one, so the
+tokenizer stays as it is; in Vietnamese, they tell most words apart."""
+_LATIN = re.compile(r"[A-Za-z][\u0300-\u036f]*")
 _JOINERS = "\u200c\u200d"
 """Invisible characters inside words of Persian and of Indic languages."""
 _LETTERS = rf"\p{{L}}\p{{M}}{_JOINERS}"
@@ -28,23 +29,31 @@ _CLASS_OR_LETTER = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\p\{L\}")
 _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
-def has_marks(lines: Iterable[str]) -> bool:
-    """Whether at least one letter in a hundred, in the first lines of a text, is a combining mark or a joiner."""
-    counts = Counter(character for line in islice(lines, _LINES) for character in line)
+def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
+    """Return a tokenizer that neither cuts the words of a text at marks nor deletes them; None if the given one is so.
+
+    A byte-level tokenizer that puts a space before every text (`add_prefix_space`) cuts nevertheless.
+
+    Args:
+        backend: The tokenizer.
+        text: A sample of the text.
+    """
+    before = json.loads(backend.to_str())
+    after = dict(before)
+    if _share_of_marks(text) >= _LEAST_SHARE:
+        after["pre_tokenizer"] = _uncut(before["pre_tokenizer"])
+    apart = unicodedata.normalize("NFD", text)
+    if _share_of_marks(apart) >= _LEAST_LATIN_SHARE or _share_of_marks(_LATIN.sub("", apart)) >= _LEAST_SHARE:
+        after["normalizer"] = _unstripped(before["normalizer"])
+    return None if after == before else Tokenizer.from_str(json.dumps(after))
+
+
+def _share_of_marks(text: str) -> float:
+    """Return the share of combining marks and joiners among the letters of a text and themselves."""
+    counts = Counter(text)
     marks = sum(number for each, number in counts.items() if unicodedata.category(each)[0] == "M" or each in _JOINERS)
     letters = sum(number for each, number in counts.items() if each.isalpha())
-    return marks > 0 and marks >= _LEAST_SHARE * (letters + marks)
-
-
-def keep_marks(backend: Tokenizer) -> Tokenizer | None:
-    """Return a tokenizer that neither cuts words at marks nor deletes marks; None if the given one does neither."""
-    before = json.loads(backend.to_str())
-    after = {
-        **before,
-        "pre_tokenizer": _uncut(before["pre_tokenizer"]),
-        "normalizer": _unstripped(before["normalizer"]),
-    }
-    return None if after == before else Tokenizer.from_str(json.dumps(after))
+    return marks / max(1, letters + marks)
 
 
 def _uncut(component: Any) -> Any:
@@ -80,4 +89,5 @@ def _unstripped(component: Any) -> Any:
     if "normalizers" in component:
         kept = [each for each in map(_unstripped, component["normalizers"]) if each is not None]
         return {**component, "normalizers": kept}
-    return {**component, "strip_accents": False} if component["type"] == "BertNormalizer" else component
+    strips = component["type"] == "BertNormalizer" and (component["strip_accents"] or component["lowercase"])
+    return {**component, "strip_accents": False} if strips else component

@@ -80,6 +80,15 @@ def test_models_that_scale_their_logits_get_the_whole_correction(config):
     assert report.divergence_after < 0.1 * report.divergence_before
 
 
+def test_a_correction_that_is_too_large_for_tied_rows_is_made_smaller():
+    tokenizer = pico.byte_level(LINES)
+    config = CohereConfig(**pico.SMALL, logit_scale=0.0625, initializer_range=0.2, vocab_size=len(tokenizer))
+    torch.manual_seed(0)
+    report = add_unigram_prior(AutoModelForCausalLM.from_config(config), tokenizer, LINES)
+    assert report.changed == "tied embedding"
+    assert report.bits_after < report.bits_before - 0.5
+
+
 def test_the_mean_prediction_is_the_distribution_of_tokens():
     result = grafted("llama untied", pad_to_multiple_of=64)
     stream = np.concatenate(

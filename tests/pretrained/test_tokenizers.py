@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 
 import pytest
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
 
 from relexify.pretrained import tokenizers
 from relexify.text import Corpus
@@ -52,6 +53,32 @@ def test_a_tokenizer_of_a_class_that_builds_its_own_parts_keeps_marks_when_it_is
     assert len(loaded.tokenize(lines[0])) == len(HINDI)
     assert loaded.eos_token == like.eos_token
     assert list(loaded(lines[0])) == list(like(lines[0]))  # no token types, which GPT-2 would read
+
+
+@pytest.mark.parametrize(("config", "is_kept"), [(LlamaConfig(), True), (Qwen3Config(), True), (Qwen2Config(), False)])
+def test_marks_are_kept_if_transformers_loads_the_tokenizer_as_it_was_saved(tmp_path, caplog, config, is_kept):
+    lines = [" ".join(HINDI)] * 20
+    target = tokenizers.train_tokenizer(
+        Corpus.from_lines(lines), like=pico.qwen_layout(), vocab_size=600, config=config
+    )
+    config.save_pretrained(tmp_path)
+    tokenizers.save_tokenizer(target, tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert loaded.tokenize(lines[0]) == target.tokenize(lines[0])
+    assert (len(loaded.tokenize(lines[0])) == len(HINDI)) == is_kept
+    assert ("models of type qwen2" in caplog.text) == (not is_kept)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "line", ["ではありません ぱん がくせい", "người Việt Nam nói tiếng Việt", "إلى سؤال مؤمن", "новый чай мой"]
+)
+def test_an_uncased_tokenizer_keeps_letters_that_are_not_only_accents(line, form):
+    line = unicodedata.normalize(form, line)
+    target = tokenizers.train_tokenizer(Corpus.from_lines([line] * 50), like=pico.wordpiece(), vocab_size=150)
+    assert unicodedata.normalize(
+        "NFC", target.backend_tokenizer.normalizer.normalize_str(line)
+    ) == unicodedata.normalize("NFC", line.lower())
 
 
 def test_a_text_without_marks_has_the_layout_of_the_source_tokenizer():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from math import log
 from typing import TYPE_CHECKING, Literal
 
@@ -154,9 +154,8 @@ class _SideBuilder:
 
     def _add_words(self, text: str, encoding: Encoding) -> None:
         """Assign to each word the tokens that end in it; a token of white space alone belongs to none."""
-        before = (" ", *text[:-1])
         # [characters]: how many words have begun up to each one, itself included
-        begun = list(accumulate(not at.isspace() and last.isspace() for last, at in zip(before, text, strict=True)))
+        begun = list(accumulate(last.isspace() and not at.isspace() for last, at in pairwise(f" {text}")))
         tokens: list[list[int]] = [[] for _ in text.split()]
         for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
             if end > start and not text[end - 1].isspace():

@@ -18,15 +18,15 @@ from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import weight_rows
-from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.tokenizers import MARKS_BYTES, save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.options import Transfer
-from relexify.tokens import vocabulary_of
+from relexify.tokens import backend_of, keep_marks, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -69,10 +69,17 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     if method.train_tokenizer is not None:
         trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
     else:
+        config = load_config(options.model)
+        has_marks = keep_marks(backend_of(source), corpus.sample_bytes(MARKS_BYTES)) is not None
         trained = cached(
             "tokenizer",
-            {"corpus": corpus, "like": source, "vocab_size": size},
-            make=lambda: train_tokenizer(corpus, like=source, vocab_size=size),
+            {
+                "corpus": corpus,
+                "like": source,
+                "vocab_size": size,
+                **({"marks": config.model_type} if has_marks else {}),
+            },
+            make=lambda: train_tokenizer(corpus, like=source, vocab_size=size, config=config),
             save=save_tokenizer,
             load=load_tokenizer,
         )

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["score_original", "score_source_language", "score_start"]
 
 _SCORE_FILE = "score.json"
+_REVISION = 2
+"""To be raised when the same model gets another score: cached scores are then measured again."""
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +142,7 @@ def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:
     """Return a score from the cache, or measure it: on a CPU, baselines take most of the time of a transfer."""
     return cached(
         f"{name}-score",
-        key,
+        {"key": key, "revision": _REVISION},
         make=make,
         save=lambda score, folder: write_file(folder / _SCORE_FILE, json.dumps(score)),
         load=lambda folder: float(json.loads((folder / _SCORE_FILE).read_text())),

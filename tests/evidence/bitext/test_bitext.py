@@ -158,6 +158,13 @@ def test_every_word_has_the_tokens_that_write_it_and_only_those(bitext, make):
             assert _plain(tokenizer.decode(ids)) == _plain(word)
 
 
+def test_lines_that_lack_a_side_have_no_words(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("the river\tla rivero\n\tla domo\nthe house\t\n" * 5)
+    encoded = encode_bitext(Bitext.open(tmp_path / "pairs.tsv"), SOURCE, TARGET, units="words")
+    assert set(encoded.source.lengths) <= {0, 2}
+    assert encoded.source.lengths.sum() > 0
+
+
 def _plain(text):
     """Without what some tokenizers take away: case, accents, spaces."""
     letters = unicodedata.normalize("NFD", text.lower())

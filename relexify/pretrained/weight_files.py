@@ -83,9 +83,9 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
         rows: Size of the other vocabulary.
     """
     axes, files = lexical_axes(model), _find_files(source)
-    lexical = sum(parameter.nbytes for name, parameter in model.named_parameters() if name in axes)
+    lexical: int = sum(parameter.nbytes for name, parameter in model.named_parameters() if name in axes)
     is_linked = files is not None and files.index is not None  # a single file is rewritten
-    inner = 0 if is_linked else model.get_memory_footprint() - lexical
+    inner: int = 0 if is_linked else model.get_memory_footprint() - lexical
     return inner + lexical * rows / count_rows(model)
 
 

@@ -155,11 +155,12 @@ def run_training(
 def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
     """Return about how many bytes the result and one checkpoint, with a moment of what is trained, take at least."""
     weights = dict(job.model.named_parameters())
-    needed = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
+    needed: int = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
     if training.lora_rank or training.optimiser_state != WHOLE_STATE:
         return needed
     trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
-    return needed + max(sum(weights[name].nbytes for name in names) for names in trained)
+    moments: int = max(sum(weights[name].nbytes for name in names) for names in trained)
+    return needed + moments
 
 
 def _train_stages(

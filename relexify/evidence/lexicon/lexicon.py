@@ -100,7 +100,7 @@ class BilingualLexicon:
         alone = {each: unicodedata.normalize("NFC", each) for each in sorted(set(text))}
         whole = {parts: each for each, parts in alone.items() if parts != each and text.count(each) > text.count(parts)}
         # NFC shortens a text by each mark that it joins to a letter, and NFD lengthens it by each that it takes off.
-        size = len(text.translate(str.maketrans(alone)))
+        size = sum(len(alone[each]) for each in text)
         joined, apart = (len(unicodedata.normalize(form, text)) for form in ("NFC", "NFD"))
         form: Literal["NFC", "NFD"] = "NFD" if size - joined > apart - size else "NFC"
 

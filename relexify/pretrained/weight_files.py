@@ -83,10 +83,10 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
         rows: Size of the other vocabulary.
     """
     axes, files = lexical_axes(model), _find_files(source)
-    lexical: int = sum(parameter.nbytes for name, parameter in model.named_parameters() if name in axes)
+    lexical = sum(parameter.nbytes for name, parameter in model.named_parameters() if name in axes)
     is_linked = files is not None and files.index is not None  # a single file is rewritten
-    inner: int = 0 if is_linked else model.get_memory_footprint() - lexical
-    return inner + lexical * rows / count_rows(model)
+    inner = 0 if is_linked else model.get_memory_footprint() - lexical
+    return float(inner + lexical * rows / count_rows(model))
 
 
 def sha256_of_weights(source: str | Path) -> str | None:

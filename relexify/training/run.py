@@ -159,8 +159,8 @@ def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Trainin
     if training.lora_rank or training.optimiser_state != WHOLE_STATE:
         return needed
     trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
-    moments: int = max(sum(weights[name].nbytes for name in names) for names in trained)
-    return needed + moments
+    moment: int = max(sum(weights[name].nbytes for name in names) for names in trained)
+    return needed + moment
 
 
 def _train_stages(

@@ -48,7 +48,7 @@ def test_an_interrupted_trial_does_not_repeat_finished_steps(write, tmp_path, in
 def test_unfinished_work_of_another_recipe_is_rejected_with_what_differs_or_replaced(write, interrupt):
     interrupt(read_recipe(write(TABLES)))
     other = read_recipe(write(TABLES), ["learn.steps=7"])
-    with pytest.raises(InputError, match=r"a-seed0\.work holds .*tables\.learn\.steps was 4, here it is 7"):
+    with pytest.raises(InputError, match=r"a-seed0\.work holds .*its learn\.steps was 4, here it is 7"):
         run_comparison(other)
     (comparison,) = run_comparison(other, overwrite=True)
     assert comparison.curves["a"][0].last.step == 7

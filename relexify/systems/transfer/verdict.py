@@ -45,7 +45,7 @@ LITTLE_TEXT = 0.05
 names and short words, and the method then guesses the other tokens from these few."""
 
 FEWEST_BYTES = 10_000
-"""Bytes of text below which neither tokens nor word vectors can be learnt: one to two thousand words."""
+"""Bytes of text below which a start is called poor: one to two thousand words. A choice, not a measurement."""
 
 
 @dataclass(frozen=True)

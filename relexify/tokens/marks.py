@@ -61,7 +61,9 @@ def _uncut(component: Any) -> Any:
     if component is None:
         return None
     if "pretokenizers" in component:
-        return {**component, "pretokenizers": [_uncut(each) for each in component["pretokenizers"]]}
+        uncut = [_uncut(each) for each in component["pretokenizers"]]
+        # Not nested: transformers gives a tokenizer all bytes only if it finds ByteLevel in the outermost sequence.
+        return {**component, "pretokenizers": [part for each in uncut for part in each.get("pretokenizers", [each])]}
     pattern = component.get("pattern", {}).get("Regex", "")
     if component["type"] == "Split" and r"\p{M}" not in pattern:
         return {**component, "pattern": {"Regex": _with_marks(pattern)}} if pattern else component

@@ -7,6 +7,7 @@ import random
 import unicodedata
 
 import pytest
+from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
 
 from relexify.pretrained import tokenizers
@@ -38,6 +39,15 @@ def test_words_with_vowel_marks_are_neither_cut_nor_stripped(tmp_path, layout):
     assert target.decode(target(lines[0], add_special_tokens=False).input_ids) == lines[0]
     tokenizers.save_tokenizer(target, tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path)(lines[:20]).input_ids == target(lines[:20]).input_ids
+
+
+def test_a_byte_level_tokenizer_with_marks_has_all_bytes():
+    like = pico.byte_level()
+    parts = [pre_tokenizers.Digits(individual_digits=True), like.backend_tokenizer.pre_tokenizer]
+    like.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)  # as SmolLM2 has it
+    target = tokenizers.train_tokenizer(Corpus.from_lines([" ".join(HINDI)] * 20), like=like, vocab_size=500)
+    assert set(pre_tokenizers.ByteLevel.alphabet()) <= set(target.get_vocab())
+    assert len(target.tokenize(" ".join(HINDI))) == len(HINDI)
 
 
 def test_a_tokenizer_of_a_class_that_builds_its_own_parts_keeps_marks_when_it_is_loaded(tmp_path):

@@ -52,7 +52,7 @@ def measure(size: str, folder: Path, method: str, *, score: bool) -> None:
     """Build a checkpoint, transfer it, and print a line."""
     source, output = folder / "source", folder / "output"
     write_checkpoint(source, size)
-    write_text(folder / "text.txt")
+    write_text(folder / "text.txt", TEXT)
     command = [sys.executable, "-m", "relexify", "transfer", str(source), str(output), "--method", method]
     command += ["--corpus", str(folder / "text.txt"), "--vocab-size", str(TARGET_VOCABULARY), "--device", "cpu"]
     if not score:
@@ -90,7 +90,7 @@ def write_checkpoint(folder: Path, size: str) -> None:
         **SHAPES[size],
     )
     config.save_pretrained(folder)
-    source_tokenizer().save_pretrained(folder)
+    letter_tokenizer(VOCABULARY).save_pretrained(folder)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     shards: list[dict[str, Any]] = [{}]
@@ -134,8 +134,8 @@ def write_sparse(path: Path, tensors: dict[str, Any], filled: set[str]) -> None:
         stream.truncate(8 + len(text) + end)
 
 
-def source_tokenizer() -> Any:
-    """Return byte-level BPE of the size of Llama 3's: all bytes, and strings of letters, the shortest ones first."""
+def letter_tokenizer(size: int) -> Any:
+    """Return byte-level BPE of some size: all bytes, and strings of letters, the shortest ones first."""
     from string import ascii_lowercase
 
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -145,9 +145,9 @@ def source_tokenizer() -> Any:
     vocabulary = {token: id for id, token in enumerate([*special, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     merges: list[tuple[str, str]] = []
     shorter = ["Ġ", *ascii_lowercase]
-    while len(vocabulary) < VOCABULARY:
+    while len(vocabulary) < size:
         pairs = [(start, letter) for start in shorter for letter in ascii_lowercase]
-        pairs = pairs[: VOCABULARY - len(vocabulary)]
+        pairs = pairs[: size - len(vocabulary)]
         shorter = [start + letter for start, letter in pairs]
         merges += pairs
         vocabulary.update({token: len(vocabulary) + number for number, token in enumerate(shorter)})
@@ -158,11 +158,11 @@ def source_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=special[0], eos_token=special[1])
 
 
-def write_text(path: Path) -> None:
+def write_text(path: Path, characters: int) -> None:
     """Write text in an invented language."""
     from relexify.recipes.demo import make_material
 
-    path.write_text("\n".join(make_material(0, 1_000, TEXT).invented) + "\n")
+    path.write_text("\n".join(make_material(0, 1_000, characters).invented) + "\n")
 
 
 def copy_seconds(paths: list[Path], folder: Path) -> float:

@@ -4,10 +4,12 @@
     python benchmarks/transfer_speed.py                 # 50,000 x 50,000 tokens, 300 dimensions, both in one run
     python benchmarks/transfer_speed.py --twins 0       # no token is in a vocabulary twice, with and without a space
     python benchmarks/transfer_speed.py --only product search search-float32 --repeat 3
+    python benchmarks/transfer_speed.py --only product search --device cuda --repeat 3
     python benchmarks/transfer_speed.py --grow 32000 64000 128000 256000    # relexify alone: time and memory by size
 
 Both sides read the same two fastText .bin files, the same tokenizers, the same dictionary and the same source matrix,
 all made here, and write a target matrix. CPU time is what the process and its threads used; ratios are printed last.
+On a GPU, product and search start from matrices in the memory of the host, and run once before they are timed.
 """
 
 from __future__ import annotations
@@ -36,11 +38,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
     parser.add_argument("--repeat", type=int, default=1, help="run all sides this often, in turn, and keep the fastest")
     parser.add_argument("--grow", nargs="+", type=int, metavar="TOKENS", help="relexify alone, by number of tokens")
+    parser.add_argument("--device", default="cpu", help="of product and search")
     parser.add_argument("--run", choices=list(RUNS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        print(json.dumps(RUNS[options.run](options.folder, options.tokens)))
+        print(json.dumps(RUNS[options.run](options)))
         return
     runs = ["relexify"] if options.grow else options.only
     for tokens in options.grow or [options.tokens]:
@@ -48,16 +51,20 @@ def main() -> None:
             folder = Path(name)
             if {"relexify", "wechsel"} & set(runs):
                 make_files(folder, tokens, options.twins)
-            measured = [{run: measure(run, folder, tokens) for run in runs} for _ in range(options.repeat)]
-        report({run: min((each[run] for each in measured), key=lambda found: found["cpu"]) for run in runs}, tokens)
+            measured = [
+                {run: measure(run, folder, tokens, options.device) for run in runs} for _ in range(options.repeat)
+            ]
+        kind = "cpu" if options.device == "cpu" else "wall"
+        report({run: min((each[run] for each in measured), key=lambda found: found[kind]) for run in runs}, tokens)
 
 
-def measure(run: str, folder: Path | None, tokens: int) -> dict[str, float]:
+def measure(run: str, folder: Path, tokens: int, device: str) -> dict[str, float]:
     """Run one side in a process of its own, so that neither warms the other."""
     command = [sys.executable, __file__, "--run", run, "--tokens", str(tokens), "--folder", str(folder)]
+    command += ["--device", device]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     result: dict[str, float] = json.loads(output.splitlines()[-1])
-    print(f"{run:10s} {result}", flush=True)
+    print(f"{run:14s} {result}", flush=True)
     return result
 
 
@@ -76,39 +83,55 @@ def random_matrices(tokens: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(draw.standard_normal((tokens, WIDTH), dtype=np.float32) for _ in range(2))  # type: ignore[return-value]
 
 
-def run_product(folder: Path, tokens: int) -> dict[str, float]:
-    queries, keys = random_matrices(tokens)
+def run_product(options: argparse.Namespace) -> dict[str, float]:
+    queries, keys = random_matrices(options.tokens)
+    if options.device != "cpu":
+        import torch
 
-    def work() -> None:
-        for start in range(0, tokens, 1024):
+        def work() -> None:
+            left, right = (torch.from_numpy(rows).to(options.device) for rows in (queries, keys))
+            for block in left.split(4096):
+                last = block @ right.T
+            last[0, 0].item()  # waits for the device
+
+        work()
+        return timed(work)
+
+    def work_on_cpu() -> None:
+        for start in range(0, options.tokens, 1024):
             queries[start : start + 1024] @ keys.T
 
-    return timed(work)
+    return timed(work_on_cpu)
 
 
-def run_search(folder: Path, tokens: int) -> dict[str, float]:
+def run_search(options: argparse.Namespace) -> dict[str, float]:
     import torch  # noqa: F401  not timed, as all imports
 
     from relexify.neighbours import nearest
 
-    queries, keys = random_matrices(tokens)
-    return timed(lambda: nearest(queries, keys, 10))
+    queries, keys = random_matrices(options.tokens)
+    if options.device != "cpu":
+        nearest(queries, keys, 10, device=options.device)
+    return timed(lambda: nearest(queries, keys, 10, device=options.device))
 
 
-def run_search_float32(folder: Path, tokens: int) -> dict[str, float]:
-    from relexify.neighbours import search
+def run_search_float32(options: argparse.Namespace) -> dict[str, float]:
+    from relexify.neighbours import accelerator, search
 
     search.LARGE = 2**63  # the products of no search are that many
-    return run_search(folder, tokens)
+    accelerator._has_half_products = lambda keys: False
+    return run_search(options)
 
 
-def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
+def run_relexify(options: argparse.Namespace) -> dict[str, float]:
     import torch  # noqa: F401
     from transformers import PreTrainedTokenizerFast
 
     import relexify as rx
 
     load, align, wechsel, dictionary = rx.WordVectors.load, rx.align, rx.methods.wechsel, rx.BilingualLexicon.load
+
+    folder = options.folder
 
     def work() -> None:
         old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
@@ -120,12 +143,14 @@ def run_relexify(folder: Path, tokens: int) -> dict[str, float]:
     return timed(work)
 
 
-def run_wechsel(folder: Path, tokens: int) -> dict[str, float]:
+def run_wechsel(options: argparse.Namespace) -> dict[str, float]:
     import fasttext
     from transformers import PreTrainedTokenizerFast
     from wechsel import WECHSEL
 
     fasttext.FastText.eprint = lambda text: None
+
+    folder = options.folder
 
     def work() -> None:
         old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
@@ -151,7 +176,7 @@ def report(measured: dict[str, dict[str, float]], tokens: int) -> None:
     print(f"\n{tokens:,} x {tokens:,} tokens, {WIDTH} dimensions")
     for run, found in measured.items():
         print(
-            f"{run:14s}  {found['cpu']:6.1f} s CPU, {found['wall']:6.1f} s wall, {found['peak_gb']:.2f} GB", flush=True
+            f"{run:14s}  {found['cpu']:7.2f} s CPU, {found['wall']:7.3f} s wall, {found['peak_gb']:.2f} GB", flush=True
         )
     for one, other in RATIOS:
         if one in measured and other in measured:

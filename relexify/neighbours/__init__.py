@@ -2,6 +2,7 @@
 
 - `search.py`: the search, block by block, and what equal and zero rows mean for it.
 - `products.py`: the products of a block with all keys, in float32 or in 8-bit integers, and how far off they may be.
+- `accelerator.py`: the same search on a GPU.
 """
 
 from relexify.neighbours.search import available_cores, largest_products, nearest, normalise_rows

@@ -61,14 +61,17 @@ def nearest(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if k < 1:
         raise InputError(f"at least 1 neighbour is needed, not {k}")
+    if device != "cpu":
+        from relexify.neighbours.accelerator import nearest_on
+
+        return nearest_on(device, queries, keys, k)
     queries, keys = normalise_rows(_as_float32(queries, "queries")), normalise_rows(_as_float32(keys, "keys"))
     query_rows, query_of = _distinct(queries)
     key_rows, key_of = _distinct(keys)
     key_rows = key_rows[np.any(keys[key_rows] != 0, axis=1)]
     if not len(key_rows):
         raise InputError("every key is a zero vector: give at least one vector that is not zero")
-    search = _search_cpu if device == "cpu" else _search_torch
-    found, similarities = search(queries[query_rows], keys[key_rows], min(k, len(key_rows)), device=device)
+    found, similarities = _search_cpu(queries[query_rows], keys[key_rows], min(k, len(key_rows)))
     return _expand(key_rows[found][query_of], similarities[query_of], key_of, key_rows, k)
 
 
@@ -90,9 +93,11 @@ def largest_products(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if not 1 <= k <= len(keys):
         raise InputError(f"{k} of {len(keys)} keys cannot be found: request 1 to {len(keys)}")
-    queries, keys = _as_float32(queries, "queries"), _as_float32(keys, "keys")
-    search = _search_cpu if device == "cpu" else _search_torch
-    return search(queries, keys, k, device=device)
+    if device != "cpu":
+        from relexify.neighbours.accelerator import largest_on
+
+        return largest_on(device, queries, keys, k)
+    return _search_cpu(_as_float32(queries, "queries"), _as_float32(keys, "keys"), k)
 
 
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
@@ -116,7 +121,7 @@ def _as_float32(matrix: np.ndarray, name: str) -> np.ndarray:
     return rows
 
 
-def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
+def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Search block by block, one thread per core, each with single-threaded products."""
     size = int(np.clip(BLOCK_BYTES // (4 * len(keys)), 16, 512))
     found = np.empty((len(queries), k), dtype=np.int64)
@@ -196,25 +201,6 @@ def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.nda
     all_rows, all_columns = np.concatenate(found_rows), np.concatenate(found_columns)
     by_row = np.argsort(all_rows, kind="stable")
     return all_rows[by_row], all_columns[by_row]
-
-
-def _search_torch(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Search on an accelerator, in full float32."""
-    import torch
-
-    transposed = torch.from_numpy(keys).to(device).T
-    size = max(16, (8 * BLOCK_BYTES) // (4 * len(keys)))
-    found, similarities = [], []
-    with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
-        for start in range(0, len(queries), size):
-            block = torch.from_numpy(queries[start : start + size]).to(device)
-            values, columns = torch.topk(block @ transposed, k, dim=1)
-            block_values, block_columns = values.cpu().numpy(), columns.cpu().numpy()
-            order = np.lexsort((block_columns, -block_values), axis=1)  # equal values by column
-            found.append(np.take_along_axis(block_columns, order, axis=1))
-            similarities.append(np.take_along_axis(block_values, order, axis=1))
-            advance(len(block))
-    return np.concatenate(found), np.concatenate(similarities)
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 from relexify.grafting.graft import Graft, graft
 from relexify.mixture import Mixture, Origin, mixture_of_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.weight_files import sha256_of_weights
+from relexify.pretrained.weight_files import identify_weights
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_inputs, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint
@@ -72,7 +72,8 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     selection: Mixture = mixture_of_rows([[int(id)] for id in ids], source, target, method="prune", origin=origins)
     result = graft(loaded, pruned, selection, copy_inner=False)
     command: dict[str, Any] = {"model": str(model), "corpus": text.name}
-    inputs = {"model": sha256_of_weights(model) or fingerprint(loaded), "corpus": fingerprint(text)}
+    weights = identify_weights(model, loaded, is_read=False)
+    inputs = ({"model": weights} if weights else {}) | {"corpus": fingerprint(text)}
     earlier = read_notes(model).get("provenance")
     provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0, source=earlier)
     removed = sum(map(bool, source.tokens)) - len(target)  # not every id needs to have a token

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,13 @@ from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.names import resolve
 from relexify.pretrained.quiet import save_model
 from relexify.storage.files import sha256_of, write_file
+from relexify.storage.fingerprint import fingerprint
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
 
-__all__ = ["bytes_to_write", "save_with_links", "sha256_of_weights"]
+__all__ = ["bytes_to_write", "identify_weights", "save_with_links", "sha256_of_weights"]
+
+HASHED_BYTES = 4e9
+"""Bytes of parameters that are hashed for the record even if nothing else reads them: about ten seconds."""
 
 _DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
@@ -89,31 +94,51 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
     return float(inner + lexical * rows / count_rows(model))
 
 
-def sha256_of_weights(source: str | Path) -> str | None:
+def identify_weights(source: str | Path, model: PreTrainedModel, *, is_read: bool) -> str | None:
+    """Return a hash of the weights of a model, for the record: that of `sha256_of_weights`, or of its parameters.
+
+    Args:
+        source: As for `load_model`.
+        model: The model that was loaded from it.
+        is_read: Whether the parameters were read anyway. Otherwise, those of a large model are not read for this.
+
+    Returns:
+        None for a large model whose hash is not known.
+    """
+    if is_read or model.get_memory_footprint() <= HASHED_BYTES:
+        return sha256_of_weights(source) or fingerprint(model)
+    return sha256_of_weights(source, read=False)
+
+
+def sha256_of_weights(source: str | Path, *, read: bool = True) -> str | None:
     """Return the sha256 of the safetensors file of a model; of several, that of the list that `sha256sum` prints.
 
     Args:
         source: As for `load_model`.
+        read: Whether to read files whose names do not contain their sha256.
 
     Returns:
-        None if there are none on this machine.
+        None if there are none on this machine, or if they would have to be read.
     """
     files = _find_files(source)
     if files is None:
         return None
-    digests = [_sha256_of_file(path) for path in files.paths]
+    stored = [_stored_sha256(path) for path in files.paths]
+    if not read and None in stored:
+        return None
+    with ThreadPoolExecutor() as pool:
+        digests = list(pool.map(lambda path, known: known or sha256_of(path), files.paths, stored))
     if len(digests) == 1:
         return digests[0]
     listed = "".join(f"{digest}  {path.name}\n" for digest, path in zip(digests, files.paths, strict=True))
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
-def _sha256_of_file(path: Path) -> str:
-    # The Hub's cache links to files that are named by their sha256, which takes minutes to compute for large models.
+def _stored_sha256(path: Path) -> str | None:
+    """Return the sha256 that the Hub's cache names a file by, which takes minutes to compute for large models."""
     stored = path.resolve()
-    if stored.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", stored.name):
-        return stored.name
-    return sha256_of(path)
+    is_named = stored.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", stored.name)
+    return stored.name if is_named else None
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,7 @@ def _array_content(array: np.ndarray) -> dict[str, Any]:
 def _foreign_content(value: Any) -> Any:
     """Describe a tensor, model or tokenizer by duck typing, because this package does not import torch."""
     if hasattr(value, "state_dict"):
-        digest = hashlib.sha256()
-        for name, tensor in sorted(value.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(_tensor_bytes(tensor))
-        return digest.hexdigest()
+        return _state_content(value.state_dict())
     if hasattr(value, "backend_tokenizer"):
         return {
             "tokenizer": hashlib.sha256(value.backend_tokenizer.to_str().encode()).hexdigest(),
@@ -149,6 +145,17 @@ def _foreign_content(value: Any) -> Any:
         content = hashlib.sha256(_tensor_bytes(value)).hexdigest()
         return {"dtype": str(value.dtype), "shape": list(value.shape), "sha256": content}
     raise TypeError(f"{type(value).__name__} has no fingerprint: give it a method fingerprint(), or mark the field")
+
+
+def _state_content(state: Mapping[str, Any]) -> str:
+    """Hash the tensors of a model, on all cores: one of them hashes 0.4 to 2 GB per second."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    places = {name: (each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in state.items()}
+    tensors = {places[name]: each for name, each in state.items()}  # those that are tied are hashed once
+    with ThreadPoolExecutor() as pool:
+        contents = dict(zip(tensors, pool.map(describe, tensors.values()), strict=True))
+    return fingerprint({name: contents[place] for name, place in places.items()})
 
 
 def _tensor_bytes(tensor: Any) -> memoryview:

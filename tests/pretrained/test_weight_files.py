@@ -13,9 +13,10 @@ from transformers import AutoModelForCausalLM
 
 from relexify.grafting import graft
 from relexify.methods.fvt import fvt
+from relexify.pretrained import weight_files
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.weight_files import save_with_links, sha256_of_weights
+from relexify.pretrained.weight_files import identify_weights, save_with_links, sha256_of_weights
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 
@@ -172,4 +173,13 @@ def test_the_sha256_of_a_file_in_the_cache_of_the_hub_is_its_name(tmp_path):
     name = "0123456789abcdef" * 4
     (folder / "model.safetensors").rename(tmp_path / "blobs" / name)
     (folder / "model.safetensors").symlink_to(tmp_path / "blobs" / name)
-    assert sha256_of_weights(folder) == name
+    assert sha256_of_weights(folder) == sha256_of_weights(folder, read=False) == name
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_the_files_of_a_large_model_are_not_read_for_its_hash_alone(is_read, tmp_path, monkeypatch):
+    folder = saved("gpt2", tmp_path / "model", shard="20KB")
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert identify_weights(folder, model, is_read=is_read) == sha256_of_weights(folder)
+    monkeypatch.setattr(weight_files, "HASHED_BYTES", 0)
+    assert identify_weights(folder, model, is_read=is_read) == (sha256_of_weights(folder) if is_read else None)

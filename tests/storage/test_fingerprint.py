@@ -86,6 +86,9 @@ def test_models_tokenizers_corpora_and_tensors_count_by_content(tmp_path: Path):
         model.get_input_embeddings().weight[0, 0] += 1
     assert fingerprint([model, tokenizer]) != before
     assert fingerprint(torch.zeros(2, dtype=torch.bfloat16)) != fingerprint(torch.zeros(2))
+    wide, tall = torch.nn.Linear(2, 3, bias=False), torch.nn.Linear(3, 2, bias=False)
+    tall.weight = torch.nn.Parameter(wide.weight.detach().reshape(2, 3))
+    assert fingerprint(wide) != fingerprint(tall)
     (tmp_path / "a.txt").write_text("one\n")
     (tmp_path / "b.txt").write_text("two\n")
     first, second = (Corpus.open(tmp_path / name) for name in ("a.txt", "b.txt"))

@@ -17,7 +17,7 @@ from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import default_system_prompt
-from relexify.pretrained.weight_files import bytes_to_write, sha256_of_weights
+from relexify.pretrained.weight_files import bytes_to_write, identify_weights
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_space, write_folder
@@ -155,7 +155,7 @@ def run_transfer(
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(
             folder,
-            provenance=_provenance(options, evidence, model, target),
+            provenance=_provenance(options, evidence, model, target, is_read=scored or counted is not None),
             summary=summary,
             inner=None if METHODS[options.method].fresh_inner else options.model,
         )
@@ -187,9 +187,22 @@ def load_transfer(output: Path) -> TransferResult:
 
 
 def _provenance(
-    options: Transfer, evidence: Evidence, model: PreTrainedModel, target: PreTrainedTokenizerFast
+    options: Transfer,
+    evidence: Evidence,
+    model: PreTrainedModel,
+    target: PreTrainedTokenizerFast,
+    *,
+    is_read: bool,
 ) -> Provenance:
-    """Return the hashes of all inputs, the options, and the provenance of a model that relexify made."""
+    """Return the hashes of all inputs, the options, and the provenance of a model that relexify made.
+
+    Args:
+        options: The transfer.
+        evidence: Its evidence.
+        model: The source model.
+        target: The target tokenizer.
+        is_read: Whether the inner parameters of the model were read.
+    """
     parts = {
         "corpus": evidence.corpus,
         "held_out": evidence.held_out,
@@ -205,10 +218,10 @@ def _provenance(
     }
     if (own := method_options(options)) is not None:
         parts |= {entry.name: getattr(own, entry.name) for entry in fields(own) if entry.metadata == BY_CONTENT}
-    # That of the file, which others can compare, if there is one.
-    inputs = {"model": sha256_of_weights(options.model) or fingerprint(model)}
+    models = {"model": identify_weights(options.model, model, is_read=is_read)}
     if options.donor is not None:
-        inputs["donor"] = sha256_of_weights(options.donor) or fingerprint(load_model(options.donor))
+        models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
+    inputs = {name: digest for name, digest in models.items() if digest is not None}
     inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
     # Without the output, which is the folder that this is written into, or an intermediate one.
     command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options) if entry.name != "output"}

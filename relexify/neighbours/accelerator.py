@@ -67,16 +67,18 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int) -> tuple[torch.Te
     size = max(16, BLOCK_BYTES // (4 * max(count, 3 * candidates * width)))
     found, values = [], []
     with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
-        for block in queries.split(size):
+        for start in range(0, len(queries), size):
+            block = queries[start : start + size]
             scores, errors = first_pass(block)
             best, columns = scores.topk(candidates, dim=1)
             columns = columns.sort(dim=1).values
             exact = torch.einsum("bcd,bd->bc", keys[columns].to(_exact_type(keys)), block.to(_exact_type(keys)))
             products, order = exact.float().sort(dim=1, descending=True, stable=True)  # equal products by column
             products, columns = products[:, :k], columns.gather(1, order[:, :k])
-            if candidates < count:
-                open_rows = (best[:, -1] >= best[:, k - 1] - 2 * errors).nonzero()[:, 0]
-                for rows in open_rows.split(max(1, size // 4)):  # in float64, with indices
+            is_open = best[:, -1] >= best[:, k - 1] - 2 * errors
+            if candidates < count and is_open.any():
+                open_rows = is_open.nonzero()[:, 0]
+                for rows in torch.chunk(open_rows, 1 + 4 * len(open_rows) // size):  # in float64, with indices
                     whole = block[rows].to(_exact_type(keys)) @ keys.to(_exact_type(keys)).T
                     whole, order = whole.float().sort(dim=1, descending=True, stable=True)
                     products[rows], columns[rows] = whole[:, :k], order[:, :k]
@@ -132,4 +134,5 @@ def _exact_type(rows: torch.Tensor) -> torch.dtype:
 
 
 def _lengths(rows: torch.Tensor) -> torch.Tensor:
-    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float32)
+    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float32)
+    return lengths

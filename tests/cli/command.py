@@ -12,6 +12,7 @@ import time
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from relexify.cli.app import main
@@ -49,14 +50,7 @@ def start(*arguments: object, cache: Path) -> subprocess.Popen[str]:
     """Start a command in a process of its own."""
     command = [sys.executable, "-m", "relexify", *map(str, arguments)]
     environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "COLUMNS": "200"}
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (a shell's background jobs ignore it)
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def run_until_killed(*arguments: object, cache: Path, when: Path) -> None:
@@ -68,14 +62,44 @@ def run_until_killed(*arguments: object, cache: Path, when: Path) -> None:
         when: The file; a glob pattern.
     """
     process = start_process({"RELEXIFY_CACHE": str(cache)}, _run_to_the_end, arguments)
-    deadline = time.monotonic() + 300
-    while not list(Path(when.anchor).glob(str(when.relative_to(when.anchor)))):
-        assert process.is_alive(), f"the command ended with {process.exitcode} before there was a {when}"
-        assert time.monotonic() < deadline, f"no {when} after five minutes"
-        time.sleep(0.005)
+    _wait_for(when, process)
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL
+
+
+def run_until_signalled(*arguments: object, cache: Path, when: str, number: signal.Signals) -> Outcome:
+    """Run a command in a process that gets a signal once a file exists.
+
+    Args:
+        arguments: The command.
+        cache: The folder of the cache.
+        when: The file; a glob pattern below the cache.
+        number: The signal, with its default disposition.
+    """
+    printed = cache.with_name(f"{cache.name}-printed")
+    process = start_process({"RELEXIFY_CACHE": str(cache)}, _print_to_files, arguments, printed, number)
+    _wait_for(cache / when, process)
+    os.kill(process.pid, number)
+    process.join(60)
+    return Outcome(process.exitcode, *(printed.with_suffix(suffix).read_text() for suffix in (".out", ".err")))
+
+
+def _print_to_files(arguments: tuple[object, ...], printed: Path, number: signal.Signals) -> None:
+    """Run the command line as a process of its own would; a shell's background jobs, and nohup, ignore signals."""
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    for stream, suffix in ((sys.stdout, ".out"), (sys.stderr, ".err")):
+        os.dup2(os.open(printed.with_suffix(suffix), os.O_WRONLY | os.O_CREAT), stream.fileno())
+    sys.argv = ["relexify", *map(str, arguments)]
+    main()
+
+
+def _wait_for(file: Path, process: ForkServerProcess) -> None:
+    deadline = time.monotonic() + 300
+    while not list(Path(file.anchor).glob(str(file.relative_to(file.anchor)))):
+        assert process.is_alive(), f"the command ended with {process.exitcode} before there was a {file}"
+        assert time.monotonic() < deadline, f"no {file} after five minutes"
+        time.sleep(0.005)
 
 
 def _run_to_the_end(arguments: tuple[object, ...]) -> None:

@@ -146,84 +146,118 @@ TWO_TEXTS = ("--corpus", "here.txt", "--source-corpus", "there.txt")
 TASK = ("--task", "pos", "--train", "here.txt", "--test", "there.txt")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("transfer", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
-        (("transfer", MODEL, "out", "--corpus", "here.txt", "--method", "magic"), "magic"),
-        (("transfer", MODEL, "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
-        (("train", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
-        (("train", MODEL, "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
-        (("evaluate", MODEL, "--held-out", "nope.txt"), "nope.txt does not exist"),
-        (
-            ("transfer", ".", "out", "--corpus", "here.txt"),
-            "the folder . holds no model, since it has no",
-        ),
-        (
-            ("transfer", MODEL, "out", "--corpus", "here.txt", "--held-out", "here.txt"),
-            "both the corpus and the held-out",
-        ),
-        (
-            ("train", MODEL, "out", "--corpus", "here.txt", "--held-out", "./here.txt", "--dry-run"),
-            "both the corpus and the held-out",
-        ),
-        (
-            ("train", MODEL, "out", "--corpus=here.txt", "--source-corpus=there.txt", "--source-held-out=there.txt"),
-            "there.txt is both the corpus and the held-out",
-        ),
-        (("transfer", MODEL, "out", "--corpus", "."), "files in out would be read as text of ."),
-        (("transfer", "nobody/nothing", "out", "--corpus", "here.txt"), "there is no model 'nobody/nothing' on this"),
-        (
-            ("train", MODEL, "out", "--corpus", "here.txt", "--learning-rate", "50"),
-            "learning_rate = 50.0 is not possible",
-        ),
-        (("train", MODEL, "out", "--corpus=here.txt", "--learning-rate=50", "--dry-run"), "above 0, and at most 1"),
-        (
-            ("train", MODEL, "out", "--corpus=here.txt", "--set", "embedding_learning_rate=2"),
-            "embedding_learning_rate =",
-        ),
-        (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "learning_rate = 0.0"),
-        (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "batch = 0"),
-        (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "learning_rate = 5"),
-        (("evaluate", MODEL, *TASK, "--seeds", "0"), "seeds = []"),
-        (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
-        (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
-        (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "learning_rate = -1"),
-        (("train", MODEL, "trained", "--corpus", "nope.txt"), "trained exists already"),
-        (("check", "her.txt"), "did you mean 'here.txt'?"),
-        (("check", MODEL), f"{MODEL} was not written by relexify"),
-        (("report", MODEL), f"{MODEL} was not written by relexify"),
-        (("inspect", "nope", "shule"), "nope does not exist: check the name"),
-        (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
-        (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
-        (
-            ("compare", "smollm2-uyghur"),
-            "RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/ug.txt.xz, transfer.dictionary is",
-        ),
-        (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
-        (("run", "smollm2-invented", "--set", "model=smolm2-135m"), "did you mean 'smollm2-135m'?"),
-    ],
-)
-def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, tmp_path):
-    (tmp_path / "smollm2-135m").mkdir()
+INVALID = [
+    (("transfer", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+    (("transfer", MODEL, "out", "--corpus", "here.txt", "--method", "magic"), "magic"),
+    (("transfer", MODEL, "out", "--corpus", "here.txt", "--dictionary", "nope.tsv"), "nope.tsv does not exist"),
+    (("train", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+    (("train", MODEL, "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
+    (("evaluate", MODEL, "--held-out", "nope.txt"), "nope.txt does not exist"),
+    (
+        ("transfer", ".", "out", "--corpus", "here.txt"),
+        "the folder . holds no model, since it has no",
+    ),
+    (
+        ("transfer", MODEL, "out", "--corpus", "here.txt", "--held-out", "here.txt"),
+        "both the corpus and the held-out",
+    ),
+    (
+        ("train", MODEL, "out", "--corpus", "here.txt", "--held-out", "./here.txt", "--dry-run"),
+        "both the corpus and the held-out",
+    ),
+    (
+        ("train", MODEL, "out", "--corpus=here.txt", "--source-corpus=there.txt", "--source-held-out=there.txt"),
+        "there.txt is both the corpus and the held-out",
+    ),
+    (("transfer", MODEL, "out", "--corpus", "."), "files in out would be read as text of ."),
+    (("transfer", "nobody/nothing", "out", "--corpus", "here.txt"), "there is no model 'nobody/nothing' on this"),
+    (
+        ("train", MODEL, "out", "--corpus", "here.txt", "--learning-rate", "50"),
+        "learning_rate = 50.0 is not possible",
+    ),
+    (("train", MODEL, "out", "--corpus=here.txt", "--learning-rate=50", "--dry-run"), "above 0, and at most 1"),
+    (
+        ("train", MODEL, "out", "--corpus=here.txt", "--set", "embedding_learning_rate=2"),
+        "embedding_learning_rate =",
+    ),
+    (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "learning_rate = 0.0"),
+    (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "batch = 0"),
+    (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "learning_rate = 5"),
+    (("evaluate", MODEL, *TASK, "--seeds", "0"), "seeds = []"),
+    (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
+    (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
+    (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "learning_rate = -1"),
+    (("train", MODEL, "trained", "--corpus", "nope.txt"), "trained exists already"),
+    (("check", "her.txt"), "did you mean 'here.txt'?"),
+    (("check", MODEL), f"{MODEL} was not written by relexify"),
+    (("report", MODEL), f"{MODEL} was not written by relexify"),
+    (("inspect", "nope", "shule"), "nope does not exist: check the name"),
+    (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
+    (("run", "wechsel-gtp2"), "did you mean 'wechsel-gpt2'?"),
+    (
+        ("compare", "smollm2-uyghur"),
+        "RELEXIFY_DATA is not set, but corpus is $RELEXIFY_DATA/text/ug.txt.xz, transfer.dictionary is",
+    ),
+    (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
+    (("run", "smollm2-invented", "--set", "model=smolm2-135m"), "did you mean 'smollm2-135m'?"),
+]
+"""Commands that are rejected, and a part of the reason."""
+
+IN_FORKS = """
+import importlib, json, os, pkgutil, sys
+import huggingface_hub, pydantic, relexify.cli.verbs, relexify.evaluation.tasks, relexify.recipes.recipe
+from relexify.cli.app import main
+
+for verb in pkgutil.walk_packages(relexify.cli.verbs.__path__, "relexify.cli.verbs."):
+    importlib.import_module(verb.name)
+for number, arguments in enumerate(json.load(sys.stdin)):
+    if os.fork():
+        os.wait()
+        continue
+    sys.argv = ["relexify", *arguments]
+    sys.stderr = open(f"{number}.err", "w")
+    try:
+        main()
+    except SystemExit as leaving:
+        slow = sorted({"torch", "transformers", "scipy.sparse"} & set(sys.modules))
+        print(leaving.code, slow, file=open(f"{number}.out", "w"))
+    sys.stderr.flush()
+    os._exit(0)
+"""
+"""Run commands, each in a fork of a process that has imported the verbs, and write errors, status and slow imports."""
+
+
+@pytest.fixture(scope="module")
+def rejections(tmp_path_factory) -> dict[tuple[str, ...], tuple[str, str]]:
+    """What every command of `INVALID` prints to stderr, and its status with the slow modules that it imported."""
+    folder = tmp_path_factory.mktemp("rejections")
+    (folder / "smollm2-135m").mkdir()
     for name in ("here.txt", "there.txt"):
-        (tmp_path / name).write_text("one line\n" * 200)
-    (tmp_path / "trained").mkdir()
+        (folder / name).write_text("one line\n" * 200)
+    (folder / "trained").mkdir()
     notes = {"training": {"steps": 7}, "finished": {"training": "another"}, "files": ["relexify.json"]}
-    (tmp_path / "trained" / "relexify.json").write_text(json.dumps(notes))
+    (folder / "trained" / "relexify.json").write_text(json.dumps(notes))
     tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"
-    (tmp_path / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
-    code = (
-        "import sys; from relexify.cli.app import main\n"
-        "try: main()\n"
-        "except SystemExit as leaving: status = leaving.code\n"
-        "print(status, sorted({'torch', 'transformers', 'scipy.sparse'} & set(sys.modules)))"
+    (folder / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
+    subprocess.run(
+        [sys.executable, "-c", IN_FORKS],
+        input=json.dumps([arguments for arguments, _ in INVALID]),
+        text=True,
+        cwd=folder,
+        check=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "160"},
     )
-    command = [sys.executable, "-c", code, *arguments]
-    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True, env=offline)
-    assert reason in ended.stderr
-    assert ended.stdout == "2 []\n"
+    return {
+        arguments: ((folder / f"{number}.err").read_text(), (folder / f"{number}.out").read_text())
+        for number, (arguments, _) in enumerate(INVALID)
+    }
+
+
+@pytest.mark.parametrize(("arguments", "reason"), INVALID)
+def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, rejections):
+    message, result = rejections[arguments]
+    assert reason in message
+    assert result == "2 []\n"
 
 
 def test_inspect_does_not_wait_for_torch(transferred):

@@ -6,13 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.cli.command import relexify, run_until_killed, start
+from tests.cli.command import relexify, run_until_killed, run_until_signalled, start
 from tests.cli.conftest import SIZE
 
 
@@ -38,20 +36,15 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-def wait_for(pattern: str, folder: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while not list(folder.glob(pattern)):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, f"no {pattern} after five minutes"
-        time.sleep(0.01)
+TOKENIZER = "tokenizer/[0-9a-f]*/tokenizer.json"
+"""In the cache, the first result of a transfer."""
 
 
 def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, tmp_path, cache):
     folder = tmp_path / "outputs"
     command = ("transfer", world.gpt2, folder / "out", "--corpus", long_text, "--vocab-size", SIZE)
     options = ("--source-corpus", world.source_corpus, "--dictionary", world.dictionary)
-    tokenizer = cache / "tokenizer" / "[0-9a-f]*" / "tokenizer.json"
-    run_until_killed(*command, *options, cache=cache, when=tokenizer)
+    run_until_killed(*command, *options, cache=cache, when=cache / TOKENIZER)
     assert not (folder / "out").exists()
     assert not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir())
     again = relexify(*command, *options)
@@ -63,29 +56,23 @@ def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, 
 
 def test_interrupted_run_stops_at_once_and_says_how_to_resume(world, long_text, tmp_path, cache):
     command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
-    process = start(*command, "--source-corpus", long_text, cache=cache)
-    wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "run the same command again to resume" in err
-    assert "Traceback" not in err
-    assert not out
+    corpora = ("--source-corpus", long_text)
+    outcome = run_until_signalled(*command, *corpora, cache=cache, when=TOKENIZER, number=signal.SIGINT)
+    assert outcome.status == 130
+    assert "run the same command again to resume" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert not outcome.out
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path, cache, number):
     command = ("transfer", world.gpt2, tmp_path / "out", "--corpus", long_text, "--vocab-size", SIZE)
-    before = signal.signal(number, signal.SIG_DFL)  # inherited; under nohup, SIGHUP would be ignored
-    process = start(*command, "--source-corpus", long_text, cache=cache)
-    signal.signal(number, before)
-    wait_for("tokenizer/[0-9a-f]*/tokenizer.json", cache, process)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
-    assert "terminated: finished steps are kept; run the same command again to resume" in err
-    assert "Traceback" not in err
+    corpora = ("--source-corpus", long_text)
+    outcome = run_until_signalled(*command, *corpora, cache=cache, when=TOKENIZER, number=number)
+    assert outcome.status == 128 + number
+    assert "terminated: finished steps are kept; run the same command again to resume" in outcome.err
+    assert "Traceback" not in outcome.err
     assert not list(tmp_path.glob(".out*"))
     assert not list(cache.glob("*/.*")), "temporary files are left"
 

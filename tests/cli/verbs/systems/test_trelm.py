@@ -188,21 +188,22 @@ def test_tasks_are_fine_tuned_on_the_result(whole: tuple[Path, Any], tmp_path: P
         assert reported in measured.out
 
 
-@pytest.mark.parametrize("moment", ["combine_directions", "train_specific"])
-def test_an_interrupted_run_resumes_to_the_same_bits(
-    texts: Texts, whole: tuple[Path, Any], tmp_path: Path, monkeypatch: Any, moment: str
+def test_a_run_that_is_interrupted_twice_resumes_to_the_same_bits(
+    texts: Texts, whole: tuple[Path, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(trelm_run, moment, stop)
-        assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status != 0
-    assert (tmp_path / "out.trelm" / "commonality").exists()
-    assert not (tmp_path / "out").exists()
-    other = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--objective", "tlm"))
-    assert other.status == 2
-    assert "unfinished work of another run" in other.err
+    for moment in ("combine_directions", "train_specific"):
+        with monkeypatch.context() as patch:
+            patch.setattr(trelm_run, moment, stop)
+            assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status != 0
+        assert (tmp_path / "out.trelm" / "commonality").exists()
+        assert (tmp_path / "out.trelm" / "combined").exists() == (moment == "train_specific")
+        assert not (tmp_path / "out").exists()
+        other = relexify("trelm", texts.model, tmp_path / "out", *texts.options("--objective", "tlm"))
+        assert other.status == 2
+        assert "unfinished work of another run" in other.err
     assert relexify("trelm", texts.model, tmp_path / "out", *texts.options()).status == 0
     assert same(tmp_path / "out", whole[0])
 
@@ -259,7 +260,7 @@ def recipe(texts: Texts, folder: Path, more: str = "") -> Path:
 
 
 def test_a_recipe_has_the_options_of_the_command(texts: Texts, tmp_path: Path) -> None:
-    read = read_recipe(recipe(texts, tmp_path))
+    read = read_recipe(recipe(texts, tmp_path, 'until = "commonality"\n'))
     assert (read.tables["trelm"].transfer.steps, read.tables["trelm"].transfer.learning_rate) == (2, 3e-5)
     assert (read.tables["trelm"].specific.learning_rate, read.tables["trelm"].specific.warmup) == (2e-5, 0.0)
     again = tmp_path / "again.toml"
@@ -297,16 +298,23 @@ def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts,
     assert not list(tmp_path.glob("out.*"))
 
 
-def test_the_runs_of_a_comparison_have_different_objectives(texts: Texts, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        ('runs = [{name = "a"}, {name = "b", changes.trelm.objective = "tlm"}]', ("a-seed0", "b-seed0")),
+        ('seeds = [0, 1]\nruns = [{name = "a", changes.trelm.until = "commonality"}]', ("a-seed0", "a-seed1")),
+    ],
+)
+def test_the_runs_of_a_comparison_have_different_objectives_and_seeds(
+    texts: Texts, tmp_path: Path, table: str, names: tuple[str, str]
+) -> None:
     file = recipe(texts, tmp_path)
-    runs = ", ".join(f'{{name = "{name}", changes.trelm.objective = "{name}"}}' for name in ("cdlm", "tlm"))
-    file.write_text(file.read_text() + f"\n[compare]\nseeds = [0, 1]\nruns = [{runs}]\n")
+    file.write_text(f"{file.read_text()}\n[compare]\n{table}\n")
     outcome = relexify("compare", file)
     assert outcome.status == 0, outcome.err
-    names = [f"{name}-seed{seed}" for name in ("cdlm", "tlm") for seed in (0, 1)]
     ends = [Curve.load(tmp_path / "out" / "runs" / name / "curve.json").last.bits_per_byte for name in names]
-    assert len(set(ends)) == 4, "two runs were the same"
-    assert "tlm" in (tmp_path / "out" / "comparison.md").read_text()
+    assert len(set(ends)) == 2, "two runs were the same"
+    assert "| a" in (tmp_path / "out" / "comparison.md").read_text()
 
 
 def test_conflicting_tables_are_rejected(texts: Texts, tmp_path: Path) -> None:

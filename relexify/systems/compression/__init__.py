@@ -5,6 +5,7 @@ i-th digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
 
     options.py    `Compression`: how many tables, which codes, and the table `[compress]` of a recipe
     codes.py      which code every token gets: digits of its index, random, or recursive k-means
+    equal_size.py clusters that all have about as many tokens
     tables.py     the rows of the tables that keep most of a given embedding
     embedding.py  `SubEmbedding` and `FactoredHead` in place of `nn.Embedding` and the output `nn.Linear`
     loss.py       the logits of such a head, and its training loss without logits

@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 
 from relexify.errors import InputError
 from relexify.systems.compression.codes import (
-    bounded_labels,
     check_codes,
     clustered_codes,
     codes_of,
     digit_codes,
-    equal_size_labels,
     random_codes,
     smallest_base,
-    squared_distances,
     table_sizes,
 )
 from relexify.systems.compression.compress import _cached_codes
+from relexify.systems.compression.equal_size import bounded_labels, equal_size_labels, squared_distances
 from relexify.systems.compression.options import Compression, check_values
 from relexify.systems.compression.tables import (
     block_means,

@@ -12,7 +12,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.progress import report_to, runs_follow
-from relexify.training.engine import trainer
+from relexify.training.engine import monitor
 from relexify.training.engine.arguments import evaluated_steps
 from relexify.training.plan import Training, plan_stages
 from tests.training.runs import TRAINING
@@ -49,8 +49,8 @@ def test_loss_score_and_speed_are_reported_and_every_score_is_logged(run_of, rep
 
 
 def test_a_long_training_announces_its_time_once_and_that_of_the_runs_after_it(run_of, monkeypatch, caplog):
-    monkeypatch.setattr(trainer, "ANNOUNCED_FROM", 0)
-    monkeypatch.setattr(trainer, "LONG_TRAINING", 0)
+    monkeypatch.setattr(monitor, "ANNOUNCED_FROM", 0)
+    monkeypatch.setattr(monitor, "LONG_TRAINING", 0)
     caplog.set_level(logging.INFO, logger="relexify")
     with runs_follow(2):
         run_of().train(replace(TRAINING, steps=8, evaluate_every=8, save_every=100, plan="embeddings-first"))

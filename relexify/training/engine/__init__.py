@@ -2,7 +2,8 @@
 
 stage.py        freeze, set up the Trainer, resume from the last checkpoint, collect the scores
 trainer.py      what relexify overrides in the Trainer, and why
-arguments.py    TrainingArguments, schedule, optimiser, when to score and save
+monitor.py      when to score and save, progress, speed, and the time that is left
+arguments.py    TrainingArguments, schedule, optimiser, the steps to score and save at
 freezing.py     which parameters a stage trains, and which rows of tokens stay as they are
 adapters.py     low-rank adapters instead of whole matrices (LoRA)
 groups.py       which of them are trained by Muon, and which by AdamW at what rate

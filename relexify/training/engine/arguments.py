@@ -15,8 +15,8 @@ from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.training.engine.average import WeightAverage
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
+from relexify.training.engine.monitor import BITS
 from relexify.training.engine.muon import MuonAdamW
-from relexify.training.engine.trainer import BITS
 from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
 from relexify.training.rates import stage_rates
 

@@ -35,8 +35,9 @@ from relexify.training.engine.arguments import (
 )
 from relexify.training.engine.average import swap_averages
 from relexify.training.engine.freezing import KeptRows, freeze_all_but
+from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor
 from relexify.training.engine.randomness import isolated_randomness
-from relexify.training.engine.trainer import BITS, PERPLEXITY, StageMonitor, StageTrainer
+from relexify.training.engine.trainer import StageTrainer
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
 from relexify.training.plan import WHOLE_STATE, Stage, Training

@@ -20,7 +20,6 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -39,37 +38,26 @@ from transformers import (
     PrinterCallback,
     Trainer,
     TrainerCallback,
-    TrainerControl,
-    TrainerState,
     TrainingArguments,
 )
 
 from relexify.errors import TrainingError
 from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.runnable import evaluating
-from relexify.progress import Advance, estimate, track
+from relexify.progress import track
 from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.average import averaged_weights, keep_averages
 from relexify.training.engine.cuda_graph import CapturedPass
+from relexify.training.engine.monitor import BITS, PERPLEXITY
 from relexify.training.job import TrainingData
 
-__all__ = ["BITS", "PERPLEXITY", "StageMonitor", "StageTrainer"]
+__all__ = ["StageTrainer"]
 
-BITS, PERPLEXITY = "eval_bits_per_byte", "eval_perplexity"
 CHECKPOINTS_KEPT = 2
 FORGETTING = 0.03
 """By what share the score of the first of two languages may get worse before a warning."""
-LEAST_SECONDS_BETWEEN_CHECKPOINTS = 15
-CHECKPOINT_SHARE = 0.03
-"""Share of the time that checkpoints may take, if their interval is not given."""
-WARM_STEPS = 5
-"""Steps on a GPU that do not count for the speed, because of compilation and first allocations; on a CPU, one."""
-ANNOUNCED_FROM = 60
-"""Seconds from which on the time that a training will take is announced."""
-LONG_TRAINING = 24 * 3600
-"""Seconds from which on the announcement says how to take less."""
 _COUNT = "number of labels"
 
 _OVERRIDDEN = {
@@ -86,140 +74,6 @@ _OVERRIDDEN = {
 }
 
 logger = logging.getLogger(__name__)
-
-
-class StageMonitor(TrainerCallback):  # type: ignore[misc]
-    """Decides when to score and to save, reports progress, measures the speed, and estimates the time that is left.
-
-    Args:
-        evaluated: Steps after which the model is scored, besides the last one.
-        save_every: Steps between two checkpoints; if None, as often as `CHECKPOINT_SHARE` allows.
-        advance: Called with the number of finished steps, and with loss, score and speed.
-        tokens_per_step: Tokens seen in one step.
-        first_step: Number of steps of the stages before.
-        later_steps: Number of steps of the stages after.
-    """
-
-    def __init__(
-        self,
-        evaluated: frozenset[int],
-        save_every: int | None,
-        advance: Advance,
-        *,
-        tokens_per_step: int,
-        first_step: int = 0,
-        later_steps: int = 0,
-    ) -> None:
-        self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
-        self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
-        self.reported = 0  # steps
-        self.saved, self.saving_took, self.step_ended = time.monotonic(), 0.0, time.monotonic()
-        self.scoring_took = 0.0
-        self.last_step: float | None = None
-        self.was_interrupted = False  # by scoring or saving, after the last step
-        self.steps_seen, self.steps_timed, self.seconds_timed = 0, 0, 0.0
-        self.loss: float | None = None
-        self.bits: dict[str, float] = {}
-
-    @property
-    def seconds_per_step(self) -> float | None:
-        """Mean time of a step, without scoring and saving; None if there were too few steps."""
-        return self.seconds_timed / self.steps_timed if self.seconds_timed else None
-
-    @property
-    def status(self) -> str:
-        """The last loss, the last score and the speed, as far as they are known."""
-        parts = []
-        if self.loss is not None:
-            parts.append(f"loss {self.loss:.3f}")
-        if self.bits:
-            parts.append(self._scores(3))
-        if self.seconds_per_step:
-            parts.append(f"{self.tokens_per_step / self.seconds_per_step:,.0f} tokens/s")
-        return ", ".join(parts)
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
-    ) -> None:
-        """Find the best checkpoint, and set the model to training, which `StageTrainer.training_step` does not."""
-        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        if best.exists():  # the folder may have been moved since the checkpoint was written
-            state.best_model_checkpoint = str(best)
-        rest["model"].train()
-        self.step_ended = time.monotonic()
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
-        """Report the step, and request scoring and saving when they are due."""
-        step = state.global_step
-        now = time.monotonic()
-        warm_steps = WARM_STEPS if args.device.type == "cuda" else 1
-        if self.last_step is not None and self.steps_seen >= warm_steps and not self.was_interrupted:
-            self.steps_timed += 1
-            self.seconds_timed += now - self.last_step
-            if self.steps_timed == 1:
-                self._announce(state.max_steps - step, step, args.device.type)
-        self.advance(step - self.reported, self.status)
-        self.reported = step
-        self.last_step = now
-        self.steps_seen += 1
-        if step in self.evaluated or step >= state.max_steps:
-            control.should_evaluate = True
-        # After the last step the result itself is written.
-        control.should_save = step < state.max_steps and self._is_save_due(step, args.world_size)
-        control.should_log = control.should_log or control.should_evaluate or control.should_save
-        self.was_interrupted = control.should_evaluate or control.should_save
-        self.step_ended = time.monotonic()
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Mapping[str, float] | None = None,
-        **rest: Any,
-    ) -> None:
-        """Remember loss and score for the status, and log a new score."""
-        found = logs or {}
-        self.loss = found.get("loss", self.loss)
-        if BITS in found:
-            languages = {name.removeprefix(f"{BITS}_"): found[name] for name in found if name.startswith(f"{BITS}_")}
-            self.bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
-            loss = "" if self.loss is None else f", loss {self.loss:.3f}"
-            logger.info("step %d: %s%s", self.first_step + state.global_step, self._scores(4), loss)
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
-        """Measure how long scoring took."""
-        self.scoring_took = time.monotonic() - self.step_ended
-
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
-        """Measure how long saving took."""
-        self.saved = time.monotonic()
-        self.saving_took = self.saved - self.step_ended
-
-    def _scores(self, digits: int) -> str:
-        """Return the last score; with two languages that of each, and their mean, which patience and selection use."""
-        return ", ".join(f"{name} {bits:.{digits}f}".strip() for name, bits in self.bits.items()) + " bits per byte"
-
-    def _announce(self, left: int, step: int, device: str) -> None:
-        """Log how long the rest of the training will take, if that is long, and what would make it shorter."""
-        seconds_per_step = self.seconds_per_step or 0.0
-        steps, scores = left + self.later_steps, sum(later > step for later in self.evaluated)
-        seconds = steps * seconds_per_step + scores * self.scoring_took
-        if seconds < ANNOUNCED_FROM:
-            return
-        speed = f"{self.tokens_per_step / seconds_per_step:,.0f} tokens/s"
-        where = "this CPU" if device == "cpu" else "this machine"
-        advice = ""
-        if seconds > LONG_TRAINING:
-            advice = "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
-        logger.info("the remaining %d steps take %s on %s (%s)%s", steps, estimate(seconds), where, speed, advice)
-
-    def _is_save_due(self, step: int, devices: int) -> bool:
-        if self.save_every is not None:
-            return step % self.save_every == 0
-        # Several processes must save together and have several clocks, so they are always given `save_every`.
-        wait = max(LEAST_SECONDS_BETWEEN_CHECKPOINTS, self.saving_took / CHECKPOINT_SHARE)
-        return devices == 1 and time.monotonic() - self.saved > wait
 
 
 class StageTrainer(Trainer):  # type: ignore[misc]
@@ -301,7 +155,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
 
     def training_step(
-        self, model: nn.Module, inputs: dict[str, torch.Tensor], num_items_in_batch: Any = None
+        self, model: nn.Module, inputs: dict[str, torch.Tensor], num_items_in_batch: torch.Tensor
     ) -> torch.Tensor:
         """Run forward and backward pass of one part."""
         return self._pass({**self._prepare_inputs(inputs), _COUNT: num_items_in_batch})

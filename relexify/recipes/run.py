@@ -14,9 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from accelerate import PartialState
-
 from relexify.errors import InputError
 from relexify.recipes.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
@@ -25,6 +22,7 @@ from relexify.storage.documents import without_documents
 from relexify.storage.files import check_inputs, is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
+from relexify.training.job import started_processes
 
 __all__ = ["PreparedRun", "check_recipe_inputs", "prepare_run", "run_identity", "run_recipe", "run_step", "run_steps"]
 
@@ -70,7 +68,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
         logger.info("%s is up to date; nothing to run.", recipe.output)
         work.clear()
         return last.load(recipe.output)
-    processes = PartialState(cpu=not torch.cuda.is_available())
+    processes = started_processes()
     with work.claim() if processes.is_main_process else nullcontext():
         processes.wait_for_everyone()
         try:
@@ -153,7 +151,7 @@ def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
 
 def run_step(step: Step, context: RunContext, model: str, output: Path) -> Any:
     """Run one step, in all processes of a distributed launch or in the first one."""
-    options, processes = context.tables[step.table], PartialState(cpu=not torch.cuda.is_available())
+    options, processes = context.tables[step.table], started_processes()
     if step.distributed:
         return step.run(options, context, model, output)
     result = step.run(options, context, model, output) if processes.is_main_process else None

@@ -39,6 +39,7 @@ __all__ = [
     "language_data",
     "language_model_job",
     "source_notes",
+    "started_processes",
 ]
 
 SOURCE, TARGET = "source", "target"
@@ -114,7 +115,6 @@ def language_model_job(
     corpus: TextSource,
     held_out: TextSource | None,
     training: Training,
-    processes: PartialState,
 ) -> TrainingJob:
     """Load a model and its text.
 
@@ -123,12 +123,12 @@ def language_model_job(
         corpus: As for `train`.
         held_out: As for `train`.
         training: The options.
-        processes: The processes that train together.
 
     Raises:
         InputError: The model cannot be trained as requested, or a text cannot be read or is too short.
         VocabularyError: The tokenizer does not belong to the model.
     """
+    processes = started_processes()
     with processes.main_process_first():
         model, tokenizer = load_model(source), load_tokenizer(source)
     dtype = model.dtype
@@ -247,3 +247,8 @@ def held_out_data(
 def source_notes(source: str | Path) -> dict[str, Any]:
     """Return the notes of the model that a training starts from, for its result, and its name if it stays there."""
     return inherited_notes(source) | ({} if is_intermediate(source) else {"trained_from": str(source)})
+
+
+def started_processes() -> PartialState:
+    """Return the processes that torchrun or accelerate started together; without them, this one alone."""
+    return PartialState(cpu=not torch.cuda.is_available())

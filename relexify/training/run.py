@@ -14,10 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
-
-import torch
-from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of
@@ -34,7 +30,7 @@ from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.stage import StageResult, train_stage
-from relexify.training.job import TrainingJob, language_model_job
+from relexify.training.job import TrainingJob, language_model_job, started_processes
 from relexify.training.plan import OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages, training_identity
 from relexify.training.rates import settle, settle_batch
 from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
@@ -73,13 +69,11 @@ def train(
         TrainingError: The loss is NaN or infinite, or the memory is too small.
         OutputError: A checkpoint or the result cannot be written.
     """
-    processes = PartialState(cpu=not torch.cuda.is_available())
     training = training or Training()
     return run_training(
-        lambda options: language_model_job(model, corpus, held_out, options, processes),
+        lambda options: language_model_job(model, corpus, held_out, options),
         output,
         training,
-        processes,
         inputs=(model,),
         texts=(corpus, held_out, training.source_corpus, training.source_held_out),
         overwrite=overwrite,
@@ -90,10 +84,9 @@ def run_training(
     prepare: Callable[[Training], TrainingJob],
     output: str | Path,
     training: Training,
-    processes: PartialState,
     *,
-    inputs: Sequence[Any] = (),
-    texts: Sequence[Any] = (),
+    inputs: Sequence[str | Path] = (),
+    texts: Sequence[TextSource | None] = (),
     overwrite: bool = False,
 ) -> TrainingResult:
     """Train any job, as `train` does for an ordinary model; raises what `train` raises.
@@ -102,7 +95,6 @@ def run_training(
         prepare: Loads model and text; called once it is known that the output can be written.
         output: The folder to write.
         training: The options.
-        processes: The processes that train together.
         inputs: Models that are read; none of them may lie in a folder that is replaced or removed.
         texts: Texts that are read, as for `check_inputs`.
         overwrite: Replace the output, and unfinished work of another run.
@@ -112,6 +104,7 @@ def run_training(
     work = WorkFolder(output, "training", overwrite=overwrite)
     for folder in (output, work.path):
         check_inputs(folder, *inputs, texts=texts)
+    processes = started_processes()
     is_main = processes.is_main_process
     if is_main:
         check_training_output(work, training)
@@ -144,7 +137,7 @@ def run_training(
         if is_main and overwrite:
             _remove_damaged_stages(work.path)
         processes.wait_for_everyone()
-        curve, selected, model_folder, speed = _train_stages(job, stages, training, work.path, processes)
+        curve, selected, model_folder, speed = _train_stages(job, stages, training, work.path)
         result = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - start, speed)
         if is_main:
             write_result(job, training, work, result, model_folder)
@@ -164,7 +157,7 @@ def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Trainin
 
 
 def _train_stages(
-    job: TrainingJob, stages: Sequence[Stage], training: Training, work: Path, processes: PartialState
+    job: TrainingJob, stages: Sequence[Stage], training: Training, work: Path
 ) -> tuple[Curve, int, Path | None, float | None]:
     """Train all stages that no earlier call has finished.
 
@@ -174,6 +167,7 @@ def _train_stages(
     """
     points: list[Measurement] = []
     candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
+    processes = started_processes()
     model, speed = job.model, None
     first_step, step = 0, 0
     for number, stage in enumerate(stages, start=1):

@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from accelerate import PartialState
 
 from relexify.errors import InputError, OutputError
 from relexify.recipes.recipe import Recipe
@@ -35,6 +34,7 @@ from relexify.storage.files import is_written, write_file
 from relexify.storage.json import read_json
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.training.curve import Curve
+from relexify.training.job import started_processes
 from relexify.training.result import TrainingResult
 from relexify.version import __version__
 
@@ -208,7 +208,7 @@ def run_trial(trial: Trial) -> TrialResult:
     logger.info("%s", trial.title)
     work, is_trained = trial.work, trial.is_trained()
     tasks = work.path / _TASKS
-    processes = PartialState(cpu=not torch.cuda.is_available())
+    processes = started_processes()
     with work.claim() if processes.is_main_process else nullcontext():
         if is_trained and processes.is_main_process and (trial.folder / _TASKS).exists():
             shutil.copytree(trial.folder / _TASKS, tasks, dirs_exist_ok=True)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from accelerate import PartialState
-
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
@@ -17,7 +14,14 @@ from relexify.systems.bilingual.model import MEMBERS, BilingualModel
 from relexify.systems.bilingual.options import RAMEN
 from relexify.text import TextInput
 from relexify.training.data.batches import TwoTexts
-from relexify.training.job import LanguageData, TrainingData, TrainingJob, language_data, source_notes
+from relexify.training.job import (
+    LanguageData,
+    TrainingData,
+    TrainingJob,
+    language_data,
+    source_notes,
+    started_processes,
+)
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -61,7 +65,7 @@ def train_bilingual(
         OutputError: A checkpoint or the result cannot be written.
     """
     check_languages(languages)
-    processes = PartialState(cpu=not torch.cuda.is_available())
+    processes = started_processes()
     check_halves(training, processes.num_processes)
     texts = {languages[0]: (source_corpus, source_held_out), languages[1]: (corpus, held_out)}
 
@@ -110,7 +114,6 @@ def train_bilingual(
         prepare,
         output,
         training,
-        processes,
         inputs=(source, target),
         texts=(source_corpus, source_held_out, corpus, held_out),
         overwrite=overwrite,

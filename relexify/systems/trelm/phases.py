@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
 from relexify.pretrained.quiet import save_model
-from relexify.storage.files import check_inputs, check_output, write_file, write_folder
+from relexify.storage.files import check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
@@ -29,7 +28,14 @@ from relexify.systems.trelm.parameters import Phase, combine_halves, phase_patte
 from relexify.text import TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
-from relexify.training.job import TrainingData, TrainingJob, held_out_data, language_data, source_notes
+from relexify.training.job import (
+    TrainingData,
+    TrainingJob,
+    held_out_data,
+    language_data,
+    source_notes,
+    started_processes,
+)
 from relexify.training.plan import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -152,10 +158,9 @@ def combine_directions(
         InputError: The two models are not built alike.
         OutputError: The output cannot be written.
     """
-    processes = PartialState(cpu=not torch.cuda.is_available())
+    processes = started_processes()
     if processes.is_main_process:
-        check_inputs(output, source_to_target, target_to_source)
-        check_output(Path(output), overwrite=overwrite)
+        check_output(output, source_to_target, target_to_source, overwrite=overwrite)
         both = combine_halves(_load(source_to_target), _load(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
@@ -224,7 +229,7 @@ def _train(
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
     """Run a phase as a training with one stage; `halves` says whether a batch has two halves."""
-    processes = PartialState(cpu=not torch.cuda.is_available())
+    processes = started_processes()
     if halves:
         check_halves(training, processes.num_processes)
     if training.stages:
@@ -272,7 +277,7 @@ def _train(
         )
 
     planned = replace(training, stages=(stage,))
-    return run_training(job, output, planned, processes, inputs=(model,), overwrite=overwrite)
+    return run_training(job, output, planned, inputs=(model,), overwrite=overwrite)
 
 
 def _load(model: str | Path) -> TriLayerForMaskedLM:

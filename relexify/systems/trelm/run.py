@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 import torch
-from accelerate import PartialState
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
@@ -45,7 +44,7 @@ from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
-from relexify.training.job import source_notes
+from relexify.training.job import source_notes, started_processes
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
@@ -116,7 +115,7 @@ def run_trelm(
         work.clear()  # the earlier run may have been killed before it did
         return TrelmResult(load_result(work.output), trelm_scores(work.output))
     check_start(model, options)
-    processes = PartialState(cpu=not torch.cuda.is_available())
+    processes = started_processes()
     with ExitStack() as claimed:
         if processes.is_main_process:
             work.check()
@@ -172,7 +171,7 @@ def _run_phases(
     if is_last:
         return common
     _run_transfer(work.path, corpus, source_corpus, held_out, options)
-    with PartialState().main_process_first():
+    with started_processes().main_process_first():
         names = (_COMMONALITY, *get_args(Direction))
         scores = [score for name in names for score in phase_scores(work.path / name, name)]
         notes["trelm"]["pairs"] = read_json(work.path / _PAIRS)
@@ -196,7 +195,7 @@ def _run_transfer(
     """Train both directions, and combine them (Algorithm 1)."""
     if is_written(work / _COMBINED):
         return
-    with PartialState().main_process_first():  # eflomal is random: one process aligns, the others use its result
+    with started_processes().main_process_first():  # eflomal is random: one process aligns, the others use its result
         source_scored_on = _held_out_text(source_corpus, options.source_held_out)
         scored_on = _held_out_text(corpus, held_out)
         tokenizers = load_tokenizers(work / _START, load_config(work / _START))

@@ -13,7 +13,7 @@ from relexify.mixture import Mixture, Origin, mixture_of_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.weight_files import identify_weights
 from relexify.storage.documents import write_documents
-from relexify.storage.files import Provenance, check_inputs, check_output, write_folder
+from relexify.storage.files import Provenance, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import read_notes
 from relexify.text import Corpus, TextInput
@@ -61,8 +61,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
         OutputError: The output cannot be written.
     """
     output = Path(output)
-    check_inputs(output, model, texts=(corpus,))
-    check_output(output, overwrite=overwrite)
+    check_output(output, model, texts=(corpus,), overwrite=overwrite)
     text = Corpus.open(corpus)
     text.ensure_text()
     loaded, tokenizer = load_model(model), load_tokenizer(model)

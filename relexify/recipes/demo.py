@@ -21,7 +21,7 @@ from relexify.progress import report_under
 from relexify.reports import Comparison, write_report
 from relexify.scoring import bits_per_byte
 from relexify.storage.documents import without_documents, write_documents
-from relexify.storage.files import check_inputs, check_output, write_file, write_folder
+from relexify.storage.files import check_output, write_file, write_folder
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
@@ -132,8 +132,7 @@ def run_demonstration(
         options: What to show.
         report: Called with a line of text at the start of each part.
     """
-    check_inputs(options.output, options.model)
-    check_output(options.output, overwrite=options.overwrite)
+    check_output(options.output, options.model, overwrite=options.overwrite)
     report("inventing a language from the English that ships with Python")
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)
     title = PACKAGED[options.model].title if options.model in PACKAGED else options.model

@@ -116,11 +116,15 @@ def sha256_of(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def check_output(path: str | Path, *, overwrite: bool = False, file: bool = False) -> Path:
+def check_output(
+    path: str | Path, *inputs: Any, texts: Sequence[Any] = (), overwrite: bool = False, file: bool = False
+) -> Path:
     """Validate, before any work is done, that `path` can be written later.
 
     Args:
         path: The output.
+        inputs: What the command reads, which the output must not replace, as for `check_inputs`.
+        texts: As for `check_inputs`.
         overwrite: Whether an existing output may be replaced; a folder only if relexify wrote everything in it.
         file: Whether it is a file rather than a folder.
 
@@ -128,6 +132,7 @@ def check_output(path: str | Path, *, overwrite: bool = False, file: bool = Fals
         OutputError: It exists and may not be replaced, or the folder that contains it cannot be written.
     """
     path = Path(path)
+    check_inputs(path, *inputs, texts=texts)
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.is_symlink() and not path.exists():

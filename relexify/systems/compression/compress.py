@@ -35,7 +35,6 @@ from relexify.storage.cache import cached
 from relexify.storage.files import (
     MARKER,
     Provenance,
-    check_inputs,
     check_output,
     load_arrays,
     save_arrays,
@@ -176,8 +175,7 @@ def compress_folder(
         OutputError: The output exists, or cannot be written.
     """
     options = options or Compression()
-    check_inputs(output, model, options.codes_from)
-    check_output(output, overwrite=overwrite)
+    check_output(output, model, options.codes_from, overwrite=overwrite)
     plain, tokenizer = load_model(model), load_tokenizer(model)
     check_fit(plain, tokenizer)
     known = None
@@ -225,8 +223,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         GraftError: It is not compressed.
         OutputError: The output exists, or cannot be written.
     """
-    check_inputs(output, model)
-    check_output(output, overwrite=overwrite)
+    check_output(output, model, overwrite=overwrite)
     small, tokenizer = load_model(model), load_tokenizer(model)
     if not is_compressed(small):
         raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")

@@ -16,7 +16,7 @@ from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.registry import choose
-from relexify.storage.files import check_inputs, check_output
+from relexify.storage.files import check_output
 from relexify.systems.transfer.options import Transfer
 from relexify.tokens import LARGEST_VOCABULARY
 
@@ -84,8 +84,7 @@ def prepare_transfer(options: Transfer) -> Evidence:
         MissingExtra: As `check_transfer`.
     """
     texts = (options.corpus, options.held_out, options.source_corpus, options.source_held_out)
-    check_inputs(options.output, *transfer_inputs(options), texts=texts)
-    check_output(options.output, overwrite=options.overwrite)
+    check_output(options.output, *transfer_inputs(options), texts=texts, overwrite=options.overwrite)
     return check_transfer(options)
 
 

@@ -54,13 +54,12 @@ def align(
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors.formats.loading import load_vectors
     from relexify.methods.inputs import choose_lexicon
-    from relexify.storage.files import check_inputs, check_output
+    from relexify.storage.files import check_output
     from relexify.systems.transfer.summary import summarise_rotation
 
     if unsupervised and self_learning:
         raise InputError("--self-learning starts with a dictionary and --unsupervised has none: choose one of them")
-    check_inputs(output, source, target, dictionary)
-    check_output(output, overwrite=overwrite, file=True)
+    check_output(output, source, target, dictionary, overwrite=overwrite, file=True)
     source_vectors, target_vectors = load_vectors(source), load_vectors(target)
     if source_vectors.width != target_vectors.width and not reduce:
         raise InputError(

@@ -50,11 +50,10 @@ def train(
     """
     from relexify.evidence.vectors.options import VectorTraining, validate_vector_training
     from relexify.recipes.settings import apply_settings
-    from relexify.storage.files import check_inputs, check_output
+    from relexify.storage.files import check_output
     from relexify.text import Corpus
 
-    check_inputs(output, corpus, tokenizer)
-    check_output(output, overwrite=overwrite, file=True)
+    check_output(output, corpus, tokenizer, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     validate_vector_training(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.

@@ -67,7 +67,7 @@ def geometry(
         plot_states,
         principal_components,
     )
-    from relexify.storage.files import check_inputs, check_output
+    from relexify.storage.files import check_output
 
     spaces = [*models, *map(str, vectors or ())]
     if len(set(spaces)) < len(spaces):
@@ -83,8 +83,7 @@ def geometry(
     if len(set(plots)) < len(plots):
         raise InputError("two plots have the same name: give each of them its own")
     for plot in plots:
-        check_inputs(plot, models, text, *(vectors or ()))
-        check_output(plot, overwrite=overwrite, file=True)
+        check_output(plot, models, text, *(vectors or ()), overwrite=overwrite, file=True)
     panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
     found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
     near: dict[str, Neighbourhood] = {}

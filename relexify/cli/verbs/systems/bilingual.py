@@ -94,10 +94,9 @@ def export(
     Example: relexify export bert-en-sw sw bert-sw
     """
     from relexify.pretrained.languages import export_language
-    from relexify.storage.files import check_inputs, check_output
+    from relexify.storage.files import check_output
 
-    check_inputs(output, model)
-    check_output(output, overwrite=overwrite)
+    check_output(output, model, overwrite=overwrite)
     export_language(model, language, output, overwrite=overwrite)
     print_model_folder(output)
     emit(output=output)

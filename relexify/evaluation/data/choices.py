@@ -78,7 +78,7 @@ def _field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:
     )
 
 
-def _position(answer: Any, options: Sequence[str], where: str) -> int:
+def _position(answer: object, options: Sequence[str], where: str) -> int:
     """Return the position of the right answer, which is given as its text, its position or its letter."""
     positions = range(len(options))
     if isinstance(answer, int) and not isinstance(answer, bool) and answer in positions:

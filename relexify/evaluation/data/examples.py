@@ -292,7 +292,7 @@ def _holds_records(source: str | Path) -> bool:
     return str(source).startswith("hf:") or format_suffix(Path(source)) in JSON_SUFFIXES
 
 
-def _class_name(value: Any, classes: Sequence[str] | None) -> Any:
+def _class_name(value: object, classes: Sequence[str] | None) -> object:
     """Return the name of a class by its number; values of other fields as they are."""
     if classes is None or not isinstance(value, int):
         return value

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -195,7 +194,7 @@ def _minimise(features: torch.Tensor, gold: torch.Tensor, labels: int, penalty: 
     return matrix[:width], matrix[width]
 
 
-def _check_sides(training: Sequence[Any], test: Sequence[Any]) -> None:
+def _check_sides(training: Sequence[object], test: Sequence[object]) -> None:
     for name, examples in (("training", training), ("test", test)):
         if not examples:
             raise EvidenceError(f"there are no {name} examples for the probe: is the file empty?")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from relexify.errors import InputError
 from relexify.storage.files import sha256_of
@@ -146,7 +146,7 @@ def _lines(path: Path) -> Iterator[str]:
     return chain.from_iterable(read_blocks(path))
 
 
-def _field(record: Any, field: str, location: str) -> str:
+def _field(record: object, field: str, location: str) -> str:
     """Return the text of a field; dots lead into objects, null is an empty text."""
     value = record
     for key in field.split("."):

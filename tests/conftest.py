@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ settings.load_profile("no deadline")
 
 # A worker of pytest-xdist is given the width of a terminal, which would be kept when the console is made.
 os.environ.pop("COLUMNS", None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Tests need not survive a power failure, and a training of a few steps would wait for the disk 80 times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -56,6 +56,7 @@ def in_processes(environments: list[dict[str, str]], target: Callable[..., None]
 
 def _in_child(environment: dict[str, str], target: Callable[..., None], *arguments: Any) -> None:
     gc.freeze()  # what was imported is no garbage, and looking for garbage in it would copy its memory
+    os.fsync = lambda handle: None  # as in the tests themselves
     os.environ.update(environment)
     torch.set_num_threads(1)
     target(*arguments)

@@ -1,7 +1,8 @@
-"""Which checkpoints are kept."""
+"""Which checkpoints are kept, and when they are complete."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from relexify.storage.checkpoints import rotate_checkpoints, seal, sealed_checkpoints
@@ -31,3 +32,15 @@ def test_checkpoints_that_were_skipped_when_a_run_resumed_are_not_counted_as_kep
     write(tmp_path, 50, 60, 100)  # 100 was damaged, and the run resumed from 50
     rotate_checkpoints(tmp_path, current=60, keep=2, best=None)
     assert steps_in(tmp_path) == [50, 60]
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_is_sealed(tmp_path, monkeypatch):
+    sealed = []
+
+    def fsync(handle: int) -> None:
+        sealed.append((Path(os.readlink(f"/proc/self/fd/{handle}")).name, steps_in(tmp_path) != []))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(tmp_path, 1)
+    assert sealed[0] == ("model", False)
+    assert sealed[-1] == ("checkpoint-1", True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,6 +58,32 @@ def test_a_failed_overwrite_keeps_the_old_folder(tmp_path):
         fill()
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == {"old", "relexify.json"}
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_everything_is_on_the_disk_before_it_gets_its_name_and_then_the_name_is(tmp_path, monkeypatch):
+    done = []
+
+    def fsync(handle: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{handle}")))
+
+    def replace(source: Path, target: Path) -> None:
+        done.append(f"{Path(target).name} appears")
+        rename(source, target)
+
+    rename = os.replace
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_file(tmp_path / "file", "text")
+    temporary, *rest = done
+    assert temporary.name.startswith(".file.")
+    assert rest == ["file appears", tmp_path]
+    done.clear()
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "part").write_text("text")
+    *flushed, appears, parent = done
+    assert set(flushed) == {folder, folder / "inner", folder / "inner" / "part", folder / MARKER}
+    assert (appears, parent) == ("out appears", tmp_path)
 
 
 def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):

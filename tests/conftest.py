@@ -18,6 +18,14 @@ settings.load_profile("no deadline")
 os.environ.pop("COLUMNS", None)
 
 
+LONGEST = ("training", "systems", "cli", "evaluation", "recipes")
+"""Folders whose files take longest. They come first, so that two workers, which take whole files, end together."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.relative_to(Path(__file__).parent).parts[0] not in LONGEST)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_waiting_for_the_disk() -> Iterator[None]:
     """Tests need not survive a power failure, and a training of a few steps would wait for the disk 80 times."""

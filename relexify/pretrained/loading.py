@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from transformers import (
     AutoTokenizer,
     BertForMaskedLM,
     BertForPreTraining,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -285,7 +287,36 @@ def _from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
     _check_number_formats(path, model)
+    _repair_generation(name, model)
     return model.eval(), sorted(loaded["missing_keys"])
+
+
+def _repair_generation(name: str | Path, model: PreTrainedModel) -> None:
+    """Correct options of generation that transformers loads, but rejects when a model is saved, in place.
+
+    Many models have options of sampling, such as a temperature, without `do_sample`.
+    """
+    given = getattr(model, "generation_config", None)
+    if given is None or (problem := _invalid(given)) is None:
+        return
+    sampling = copy.deepcopy(given)
+    sampling.do_sample = True
+    if _invalid(sampling) is None:
+        model.generation_config = sampling
+        logger.warning("generation_config.json of %s has options of sampling, but no do_sample: it is set", name)
+    else:
+        model.generation_config = GenerationConfig.from_model_config(model.config)
+        logger.warning("generation_config.json of %s is left out, since it is not valid (%s)", name, problem)
+
+
+def _invalid(options: GenerationConfig) -> str | None:
+    """Say why transformers would not save options of generation; None if it would."""
+    try:
+        with quiet_transformers():
+            options.validate(strict=True)
+    except Exception as error:  # values of wrong types may fail anywhere
+        return first_line(error)
+    return None
 
 
 def _check_number_formats(path: str, model: PreTrainedModel) -> None:

@@ -191,6 +191,8 @@ def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:
 
 def missing_file(path: Path) -> InputError:
     """Return the error that a file or folder does not exist; it suggests one with a similar name beside it."""
+    if path.is_symlink():
+        return InputError(f"{str(path)[:200]} is a link to nothing: name the file itself, or repair the link")
     try:
         close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
     except OSError:

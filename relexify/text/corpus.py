@@ -32,14 +32,14 @@ class Part:
         first: The first slot of this part.
         end: The slot after its last one.
         salt: Distinguishes its hash from those of other parts.
-        purpose: What a small corpus may be too small for, for messages; empty if any text is enough.
+        purpose: What a small corpus may be too small for, for messages.
     """
 
     slots: int
     first: int
     end: int
     salt: bytes
-    purpose: str = field(default="", repr=False)
+    purpose: str = field(repr=False)
 
     @property
     def share(self) -> float:
@@ -129,8 +129,8 @@ class Corpus:
         if every < 2:
             raise InputError(f"one document in {every} cannot be held out: give a number of two or more")
         salt = self._salt()
-        training = Part(every, 1, every, salt)
-        held_out = Part(every, 0, 1, salt, f"hold out one line in {every}")
+        purpose = f"hold out one line in {every}"  # of few lines, all may be on either side
+        training, held_out = Part(every, 1, every, salt, purpose), Part(every, 0, 1, salt, purpose)
         return self._part(training), self._part(held_out)
 
     def subsample(self, limit: int, seed: int = 0) -> Corpus:
@@ -252,7 +252,8 @@ class Corpus:
 
     def _no_text(self) -> str:
         """Return an error message for a corpus without text."""
-        if self.parts and (purpose := self.parts[-1].purpose):
+        if self.parts:
+            purpose = self.parts[-1].purpose
             return f"{self.name} has too few different lines to {purpose}: give more text, or use more of it"
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"

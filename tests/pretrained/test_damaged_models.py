@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from relexify.errors import InputError, first_line
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
+from relexify.pretrained.quiet import save_model
 from tests import pico
 from tests.hostile import MakeFolder
 
@@ -54,6 +55,24 @@ def test_a_config_that_is_not_json_is_an_input_error(folder: Path, text: str) ->
     (folder / "config.json").write_text(text)
     with pytest.raises(InputError, match="that can be loaded"):
         load_config(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.6, "top_p": 0.9, "do_sample": True}),
+        ({"length_penalty": 2.0}, {}),  # without beams
+    ],
+)
+def test_options_of_generation_that_transformers_does_not_save_are_corrected(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, options: dict[str, object], kept: dict[str, object]
+) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(options))
+    model = load_model(folder)
+    assert "generation_config.json" in caplog.text
+    save_model(model, tmp_path / "saved")
+    saved = json.loads((tmp_path / "saved" / "generation_config.json").read_text())
+    assert {name: value for name, value in saved.items() if name in {*options, "do_sample"}} == kept
 
 
 def test_a_bilingual_model_without_languages_is_an_input_error(folder: Path) -> None:

@@ -252,6 +252,9 @@ def test_a_misspelt_name_suggests_the_file_beside_it(tmp_path):
     (tmp_path / "swahili.txt").write_text("shule\n")
     with pytest.raises(InputError, match=r"swahilli\.txt does not exist: did you mean '.*/swahili\.txt'\?"):
         Corpus.open(tmp_path / "swahilli.txt")
+    (tmp_path / "loop.txt").symlink_to("loop.txt")
+    with pytest.raises(InputError, match=r"loop\.txt is a link to nothing"):
+        Corpus.open(tmp_path / "loop.txt")
     with pytest.raises(InputError, match=r"english\.txt does not exist: check the name"):
         Corpus.open(tmp_path / "english.txt")
 
@@ -351,6 +354,9 @@ def test_a_record_is_held_out_as_a_whole() -> None:
 def test_a_side_without_text_and_a_split_of_everything_are_rejected() -> None:
     with pytest.raises(InputError, match="too few different lines to hold out one line in 1000"):
         list(Corpus.from_lines(["a", "b"]).split(1000)[1])
+    lines = (Corpus.from_lines([word]) for word in "abcdefgh")
+    with pytest.raises(InputError, match="too few different lines to hold out one line in 2"):
+        sum(len(list(corpus.split(2)[0])) for corpus in lines)  # about half of them are held out
     with pytest.raises(InputError, match="two or more"):
         Corpus.from_lines(["a"]).split(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import logging
@@ -158,7 +159,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         InputError: There is no such tokenizer, or it is damaged.
     """
     path = check_loadable(name)
-    _check_token_ids(Path(path) / "tokenizer.json")
+    _check_tokenizer_file(Path(path) / "tokenizer.json")
     local = must_be_local(path)
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
@@ -367,8 +368,8 @@ def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
         raise InputError(_message(what, name, error, local)) from error
 
 
-def _check_token_ids(file: Path) -> None:
-    """Validate the ids in a tokenizer.json; tokenizers allocates memory by the highest, and aborts without it."""
+def _check_tokenizer_file(file: Path) -> None:
+    """Validate what tokenizers does not: it aborts without memory for the highest id, and at a damaged normaliser."""
     state = read_json(file)
     if not isinstance(state, dict):
         return  # transformers reports what is wrong, or reads the tokenizer from other files
@@ -381,6 +382,24 @@ def _check_token_ids(file: Path) -> None:
     for id in ids:
         if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
             raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
+    normalisers = [state.get("normalizer")]
+    for part in normalisers:  # which grows
+        if not isinstance(part, dict):
+            continue
+        normalisers += part["normalizers"] if isinstance(part.get("normalizers"), list) else []
+        if isinstance(text := part.get("precompiled_charsmap"), str) and not _is_character_map(text):
+            raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
+
+
+def _is_character_map(text: str) -> bool:
+    """Whether SentencePiece's character map is one: the size of a table in bytes, the table, and text, in base 64."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        size = int.from_bytes(data[:4], "little")
+        data[4 + size :].decode()
+    except ValueError:
+        return False
+    return len(data) >= 4 + size
 
 
 def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:

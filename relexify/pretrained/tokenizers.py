@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jinja2 import TemplateError
 from tokenizers import Tokenizer
 from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
@@ -147,7 +146,7 @@ def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
         return None
     try:
         written = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
-    except (TemplateError, TypeError, ValueError):  # it needs more than a message of a user
+    except Exception:  # it needs more than a message of a user, or is damaged: a template is a program
         return None
     found = _SENTENCE.search(written.partition(_MESSAGE)[0])
     return found[0].strip() if found else None

@@ -107,8 +107,11 @@ def _train(
         like = copy.deepcopy(like)
         words = pre_tokenizers.Split(METASPACE, "merged_with_next")
         backend_of(like).pre_tokenizer = pre_tokenizers.Sequence([*([original] if original else []), words])
+    unknown = getattr(backend_of(like).model, "unk_token", None)
+    kept = [token.content for token in backend_of(like).get_added_tokens_decoder().values() if token.special]
+    special = None if unknown in (None, *kept) else [unknown]
     try:
-        trained = like.train_new_from_iterator(batches, vocab_size, show_progress=False)
+        trained = like.train_new_from_iterator(batches, vocab_size, new_special_tokens=special, show_progress=False)
     except Exception as error:
         if type(error) is not Exception:  # that of tokenizers, when Unigram has no room for all characters
             raise

@@ -170,3 +170,12 @@ def test_two_tokens_with_one_id_are_rejected(folder: Path) -> None:
     file.write_text(json.dumps(state))
     with pytest.raises(InputError, match="two tokens of its vocabulary have the same id"):
         load_tokenizer(folder)
+
+
+@pytest.mark.parametrize("text", ["AAAA", "/////w==", "no base 64", "AAAAAP8="])
+def test_a_damaged_character_map_is_rejected_before_it_is_parsed(tmp_path: Path, text: str) -> None:
+    folder = pico.saved("t5", tmp_path / "model")
+    normaliser = {"type": "Precompiled", "precompiled_charsmap": text}
+    change(folder / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": [normaliser]})
+    with pytest.raises(InputError, match="character map of its normaliser"):
+        load_tokenizer(folder)

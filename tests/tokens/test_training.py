@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from relexify.errors import EvidenceError, InputError
 from relexify.tokens import train_tokenizer_like, vocabulary_of
@@ -77,6 +78,13 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_rejected():
 def test_a_vocabulary_that_tokenizers_would_abort_on_is_rejected():
     with pytest.raises(InputError, match="vocab_size = 1000000000 is not possible"):
         train_tokenizer_like(pico.byte_level(), lambda: LINES, 10**9)
+
+
+def test_an_unknown_token_that_is_not_special_is_kept():
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    trained = train_tokenizer_like(PreTrainedTokenizerFast(tokenizer_object=backend), lambda: LINES, 100)
+    assert trained.tokenize("never-seen") == ["[UNK]"] * 3
 
 
 def test_a_text_without_words_is_rejected():

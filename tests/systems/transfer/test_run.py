@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from relexify.errors import InputError, OutputError
+from relexify.errors import InputError, OutputError, VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
@@ -55,6 +55,22 @@ def options(tmp_path, cache):
         vectors=VectorTraining(width=8, epochs=1, minimum_count=1),
         score=False,
     )
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_rejected_before_any_work(options, cache, tmp_path):
+    tokenizer = pico.pair("gpt2")[1]
+    tokenizer.add_tokens(["added"])
+    tokenizer.save_pretrained(tmp_path / "model")
+    with pytest.raises(VocabularyError, match="has ids up to 400, but the model has only 400 embeddings"):
+        run_transfer(options)
+    assert not list(cache.glob("tokenizer/*"))
+
+
+@pytest.mark.parametrize("template", ["{% for %}", "{% for a in range(10**9) %}x{% endfor %}", "{{ messages[7].x.y }}"])
+def test_a_damaged_chat_template_does_not_stop_a_transfer(options, tmp_path, template):
+    (tmp_path / "model" / "chat_template.jinja").write_text(template)
+    run_transfer(replace(options, method="fvt"))
+    assert read_notes(tmp_path / "out")["system_prompt"] is None
 
 
 def test_a_corrupt_mixture_in_the_cache_is_rebuilt(options, cache, tmp_path):

@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from relexify.errors import GraftError
+from relexify.errors import GraftError, InputError, first_line
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.loading import meta_model
 
@@ -92,6 +92,9 @@ def read_embedding(folder: Path) -> np.ndarray | None:
 
     Returns:
         None if it is not stored as one tensor.
+
+    Raises:
+        InputError: The file is damaged.
     """
     if kind_of_folder(folder) is not None:  # such models may compute their embedding
         return None
@@ -104,9 +107,12 @@ def read_embedding(folder: Path) -> np.ndarray | None:
         file = folder / shards.get(name, SAFE_WEIGHTS_NAME)
         if not file.is_file():
             continue
-        with safe_open(file, framework="pt") as stream:
-            if name in stream.keys():  # noqa: SIM118 (it is no mapping)
-                return np.asarray(stream.get_tensor(name).float().numpy())
+        try:
+            with safe_open(file, framework="pt") as stream:
+                if name in stream.keys():  # noqa: SIM118 (it is no mapping)
+                    return np.asarray(stream.get_tensor(name).float().numpy())
+        except SafetensorError as error:
+            raise InputError(f"{file} is damaged ({first_line(error)}): write it again") from error
     return None
 
 

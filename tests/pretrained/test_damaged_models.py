@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.kinds import kind_of_folder
+from relexify.pretrained.lexical import read_embedding
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
 from relexify.pretrained.quiet import save_model
 from tests import pico
@@ -179,3 +180,11 @@ def test_a_damaged_character_map_is_rejected_before_it_is_parsed(tmp_path: Path,
     change(folder / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": [normaliser]})
     with pytest.raises(InputError, match="character map of its normaliser"):
         load_tokenizer(folder)
+
+
+def test_the_embedding_of_a_truncated_file_is_an_input_error(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    assert read_embedding(folder) is not None
+    file.write_bytes(file.read_bytes()[:-5])
+    with pytest.raises(InputError, match=r"model\.safetensors is damaged"):
+        read_embedding(folder)

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relexify.errors import VocabularyError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import Graft, check_roles, row_origins
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation
+from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runnable import check_finite, memory_shortage
@@ -43,7 +43,6 @@ from relexify.systems.transfer.scores import score_source_language, score_start
 from relexify.systems.transfer.start import Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
 from relexify.text import Corpus
-from relexify.tokens import vocabulary_of
 from relexify.version import __version__
 
 if TYPE_CHECKING:
@@ -101,12 +100,8 @@ def run_transfer(
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     # A model that cannot take a vocabulary, and a disk that cannot take the model, must not cost the work before.
+    check_fit(model, source)
     rows = count_rows(model)
-    if (ids := len(vocabulary_of(source).tokens)) > rows:
-        raise VocabularyError(
-            f"the tokenizer of {options.model} has ids up to {ids - 1:,}, but the model has only {rows:,} embeddings: "
-            "give the tokenizer that it was trained with, or resize the model"
-        )
     rows = rows if options.keep_source else min(rows, options.vocab_size)
     check_space(options.output, bytes_to_write(model, options.model, rows=rows))
     if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:

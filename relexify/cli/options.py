@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from relexify.errors import InputError
+
+if TYPE_CHECKING:
+    from relexify.text import TextInput
 
 __all__ = [
     "METHOD",
@@ -40,6 +45,8 @@ __all__ = [
     "TargetTokenizer",
     "TargetVectors",
     "VocabularySize",
+    "check_model",
+    "check_texts",
     "chosen_device",
     "existing",
     "named_model",
@@ -52,15 +59,18 @@ TEXT, METHOD, PLAN, RUN = "Text and evidence", "Method", "Training", "Run"
 """Panels of the help."""
 
 
-def option(help: str, panel: str | None = None, *names: str) -> Any:
+def option(
+    help: str, panel: str | None = None, *names: str, callback: Callable[[str | None], str | None] | None = None
+) -> Any:
     """Return an option whose default is not shown: none is needed, or its help describes it.
 
     Args:
         help: What it does.
         panel: The panel of the help that lists it.
         names: Its names, if they do not follow from that of the parameter.
+        callback: Validates its value, before anything is imported.
     """
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False)
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, callback=callback)
 
 
 def _check_existing(path: Path) -> Path:
@@ -78,10 +88,18 @@ def _check_output_folder(path: Path) -> Path:
     return path
 
 
-def _check_model(name: str) -> str:
+def check_model(name: str | None) -> str | None:
+    """Return the name of a model, if one is given, after validating that there is one, without slow imports."""
     from relexify.pretrained.names import check_name
 
-    return check_name(name)
+    return None if name is None else check_name(name)
+
+
+def _check_device(name: str) -> str:
+    """Reject what is no device; whether there is such a device, `chosen_device` finds out with torch."""
+    if not re.fullmatch(r"auto|(cpu|cuda|mps)(:\d+)?", name):
+        raise InputError(f"--device {name!r} is not a device to compute on: use cpu, cuda or auto")
+    return name
 
 
 def existing(help: str) -> Any:
@@ -96,7 +114,7 @@ def written(help: str) -> Any:
 
 def named_model(help: str) -> Any:
     """Return an argument that names a model, rejected before anything is imported if there is none of that name."""
-    return typer.Argument(help=help, show_default=False, callback=_check_model)
+    return typer.Argument(help=help, show_default=False, callback=check_model)
 
 
 Model = Annotated[
@@ -175,7 +193,7 @@ Patience = Annotated[
     int | None, option("Stop after this many evaluations without improvement, and keep the best model.", PLAN)
 ]
 
-Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.", rich_help_panel=RUN)]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.", rich_help_panel=RUN, callback=_check_device)]
 Seed = Annotated[int, typer.Option(help="Random seed.", rich_help_panel=RUN)]
 Overwrite = Annotated[bool, option("Replace the output.", RUN, "--overwrite")]
 DryRun = Annotated[bool, option("Validate everything, show what would be done, and exit.", RUN, "--dry-run")]
@@ -195,21 +213,31 @@ def chosen_device(name: str) -> str:
     """Return the device to use; `auto` is a GPU if there is one.
 
     Raises:
-        InputError: torch does not know the device, or it is not available.
+        InputError: It is no device, or it is not available.
     """
     import torch
 
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        if device.type not in ("cpu", "cuda", "mps"):
-            raise InputError(f"--device {name!r} cannot compute: use cpu, cuda or auto")
-    except RuntimeError as error:
-        raise InputError(f"--device {name!r} is not a device: use cpu, cuda or auto") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name} is not available: torch finds no GPU; use --device cpu")
+    device = torch.device(_check_device(name))  # `--set device=…` is not validated before
+    available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= available[device.type]:
+        raise InputError(f"--device {name} is not available: torch finds {available[device.type]} of its kind; use cpu")
     return name
+
+
+def check_texts(*languages: tuple[TextInput | None, TextInput | None]) -> None:
+    """Validate, before anything is imported, that there is text; each pair is text to train on, and held-out text.
+
+    Raises:
+        InputError: A text cannot be read or is empty, or is both.
+    """
+    from relexify.text import Corpus
+
+    for text, held_out in languages:
+        opened, measured = (Corpus.open(each).ensure_text() if each else None for each in (text, held_out))
+        if opened is not None and measured is not None:
+            opened.ensure_not_held_out(measured)
 
 
 def split_languages(names: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from relexify.errors import InputError, RelexifyError, first_line
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.names import must_be_local, resolve, unknown_name
-from relexify.pretrained.packaged import PACKAGED, unpacked
+from relexify.pretrained.packaged import PACKAGED
 from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
@@ -243,6 +243,8 @@ def load_task_model(
 def with_added_head(name: str | Path) -> Path:
     """Return a folder in the cache with the same model, a new and untrained head on top, and its tokenizer.
 
+    A packaged model that is unpacked with such a head is returned as it is named.
+
     Args:
         name: As for `load_model`; a model that was saved without a head.
 
@@ -250,7 +252,7 @@ def with_added_head(name: str | Path) -> Path:
         InputError: There is no such model, it has a head already, or none is known for it.
     """
     if _has_packaged_head(name):
-        return unpacked(str(name))
+        return Path(name)
     config = load_config(name)
     _check_headless(name, config)
     with torch.random.fork_rng(devices=[]):  # a missing pooler would be drawn at random; it is not used

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 from pathlib import Path
+from typing import Literal
 
 from relexify.errors import InputError
 from relexify.pretrained.packaged import PACKAGED, unpacked
@@ -15,10 +16,16 @@ from relexify.pretrained.packaged import PACKAGED, unpacked
 __all__ = ["check_name", "must_be_local", "resolve", "unknown_name"]
 
 _HUB_TIMEOUT = 5.0  # seconds
+_FILES = {"model": ("config.json",), "tokenizer": ("tokenizer.json", "tokenizer*", "vocab*", "*.model")}
+"""Files by which a folder is known to hold something, the usual one first."""
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
     """Return the name of a model, after validating that there is one, as far as that can be known without a download.
+
+    Args:
+        name: The name.
+        what: What is to be loaded from it; a folder with a tokenizer need not hold a model.
 
     Raises:
         InputError: As for `resolve`, or it is a folder without a model, or neither on this machine nor within reach.
@@ -27,12 +34,11 @@ def check_name(name: str) -> str:
         return name
     folder = Path(resolve(name))
     if folder.is_dir():
-        if not (folder / "config.json").exists():
-            raise InputError(
-                f"the folder {name} holds no model, since it has no config.json: give another folder or name"
-            )
-    elif not _is_cached(name) and must_be_local(name):
-        raise InputError(unknown_name("model", name))
+        usual, *_ = patterns = _FILES[what]
+        if not any(found for pattern in patterns for found in folder.glob(pattern)):
+            raise InputError(f"the folder {name} holds no {what}, since it has no {usual}: give another folder or name")
+    elif not _is_cached(name, what) and must_be_local(name):
+        raise InputError(unknown_name(what, name))
     return name
 
 
@@ -85,11 +91,12 @@ def unknown_name(what: str, name: str | Path, reason: str | None = None) -> str:
     return f"there is no {what} {str(name)!r} {found}: {advice}"
 
 
-def _is_cached(name: str) -> bool:
+def _is_cached(name: str, what: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
+    files = ("config.json", *(["tokenizer.json", "tokenizer_config.json"] if what == "tokenizer" else []))
     try:
-        return isinstance(try_to_load_from_cache(name, "config.json"), str)
+        return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
     except ValueError:  # the Hub has no such names
         return False
 

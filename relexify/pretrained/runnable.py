@@ -12,6 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
+from relexify.storage.files import format_size
 
 __all__ = ["check_finite", "evaluating", "free_memory", "memory_shortage"]
 
@@ -55,7 +56,7 @@ def memory_shortage(model: PreTrainedModel, device: str) -> str | None:
     needed, free = _WORKING * model.get_memory_footprint(), free_memory(device)
     if needed <= free:
         return None
-    return f"needs about {needed / 1e9:,.0f} GB, {free / 1e9:,.0f} GB free"
+    return f"needs about {format_size(needed)}, {format_size(free)} free"
 
 
 def free_memory(device: str) -> int:

@@ -12,11 +12,19 @@ from tempfile import TemporaryDirectory
 from tokenizers import Tokenizer
 from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 
+from relexify.errors import InputError, first_line
 from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.names import resolve
 from relexify.text import Corpus
 from relexify.tokens import backend_of, keep_marks, train_joint_wordpiece, train_tokenizer_like
 
-__all__ = ["default_system_prompt", "save_tokenizer", "train_joint_tokenizer", "train_tokenizer"]
+__all__ = [
+    "check_encoding",
+    "default_system_prompt",
+    "save_tokenizer",
+    "train_joint_tokenizer",
+    "train_tokenizer",
+]
 
 MOST_TEXT = 500_000_000
 """Bytes of text that a tokenizer is trained on, at most."""
@@ -96,14 +104,65 @@ def train_joint_tokenizer(
     return _wrapped(trained, pattern, unk_token=trained.model.unk_token)
 
 
+def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTrainedConfig, text: str) -> None:
+    """Validate that a tokenizer encodes a text as its file says, and will do so in the folder of a model.
+
+    transformers chooses the class of a tokenizer by the type of the model beside it, and some classes keep only the
+    vocabulary of a file: that of Qwen2 replaces normaliser and pre-tokenizer.
+
+    Args:
+        tokenizer: The tokenizer, loaded.
+        name: Its name, as for `load_tokenizer`.
+        config: Config of the model that it is for.
+        text: Some text.
+
+    Raises:
+        InputError: The model's folder would be loaded with a tokenizer that encodes the text otherwise.
+    """
+    file = Path(resolve(name)) / "tokenizer.json"
+    if file.is_file() and (shown := _encoded_otherwise(Tokenizer.from_file(str(file)), backend_of(tokenizer), text)):
+        logger.warning(
+            "transformers loads %s as %s, which encodes some text otherwise than the file says, such as %r",
+            *(file, type(tokenizer).__name__, shown),
+        )
+    try:
+        loaded = _reloaded(tokenizer, config)
+        shown = _encoded_otherwise(backend_of(tokenizer), backend_of(loaded), text)
+        reason = f"would load it as {type(loaded).__name__}, which encodes text otherwise, such as {shown!r}"
+    except InputError as error:
+        shown, reason = name, f"could not load it ({first_line(error.__cause__ or error)})"
+    if shown:
+        raise InputError(
+            f"the tokenizer of {name} cannot be used with a model of type {config.model_type}, beside which "
+            f"transformers {reason}: leave it out, so that one is trained, or give that of a model of this type"
+        )
+
+
+def _encoded_otherwise(first: Tokenizer, second: Tokenizer, text: str) -> str:
+    """Return the beginning of the text that two tokenizers encode differently; empty if there is none."""
+    lines = text.split("\n")
+    encoded = [backend.encode_batch(lines, add_special_tokens=False) for backend in (first, second)]
+    for line, one, other in zip(lines, encoded[0], encoded[1], strict=True):
+        if one.ids != other.ids:
+            same = next((i for i, (a, b) in enumerate(zip(one.ids, other.ids, strict=False)) if a != b), 0)
+            start: int = one.offsets[same][0] if one.offsets else 0
+            return line[start : start + 20].strip() or line[:20]
+    return ""
+
+
 def _is_loaded_unchanged(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> bool:
     """Whether transformers loads a tokenizer from a model's folder as it was saved; for Qwen2, it replaces parts."""
+    loaded = backend_of(_reloaded(tokenizer, config))
+    parts = [json.loads(each.to_str()) for each in (loaded, backend_of(tokenizer))]
+    return all(parts[0][name] == parts[1][name] for name in ("normalizer", "pre_tokenizer", "decoder"))
+
+
+def _reloaded(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
+    """Return a tokenizer as transformers loads it from the folder of a model."""
     with TemporaryDirectory() as folder:
         config.save_pretrained(folder)
         save_tokenizer(tokenizer, Path(folder))
-        loaded = backend_of(load_tokenizer(folder))
-    parts = [json.loads(each.to_str()) for each in (loaded, backend_of(tokenizer))]
-    return all(parts[0][name] == parts[1][name] for name in ("normalizer", "pre_tokenizer", "decoder"))
+        return load_tokenizer(folder)
 
 
 def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: str | None) -> PreTrainedTokenizerFast:

@@ -51,12 +51,13 @@ class TrainingCost:
 
     Attributes:
         machine: The GPU, or `"CPU"`.
-        seconds: Wall-clock time, with everything: loading, compilation, scoring and saving.
+        seconds: Wall-clock time, with everything: loading, compilation, scoring and saving; None if it was resumed, so
+            that a part of it is not known.
         tokens_per_second: Speed of training alone; None if it was too short to measure it.
     """
 
     machine: str
-    seconds: float
+    seconds: float | None
     tokens_per_second: float | None
 
 

@@ -115,12 +115,14 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     if curve is None:
         names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
         return {names.get(name, name): value for name, value in before.items()}
-    selected = selected_step(notes, curve)
+    selected, since = selected_step(notes, curve), notes.get("trained_from")
+    # Step 0 may be a model that was trained before.
+    start = f"{Path(since).name}, before this training" if since else "before this training"
     scores: dict[str, float] = {}
     for language, part in curve.by_language.items():
         suffix = f" ({language})" if language else ""
         scores |= {
-            f"before training{suffix}": part.first.bits_per_byte,
+            f"{start}{suffix}": part.first.bits_per_byte,
             f"this model{suffix}": part.at(selected).bits_per_byte,
         }
     return scores

@@ -83,8 +83,9 @@ def after_training(
         languages: Of the model, if it has several; the last one is the target language.
     """
     since, command = notes.get("trained_from"), (notes.get("training") or {}).get("command") or {}
+    has_new_head = since is not None and notes.get("head_added_to") == since
     if again is None and since and command:
-        again = partial(_train_again, since, command)
+        again = partial(_train_again, since, command, add_head=has_new_head)
     held_out = held_out or command.get("held_out")
     if curve and again and (other := _train_otherwise(model, notes, curve, again)):
         return other
@@ -95,7 +96,7 @@ def after_training(
         scoring = ["relexify", "evaluate", str(model), *repeated_option("--held-out", held_out)]
         return "Next, score it on all of the held-out text:", [shlex.join(scoring)]
     checking = shlex.join(["relexify", "check", str(model)])
-    if since is None:
+    if since is None or has_new_head:
         return "Next, check that it is intact:", [checking]
     moved = shlex.join(["relexify", "inspect", str(model), "--since", since])
     return "Next, check that it is intact, and see what training has changed:", [checking, moved]
@@ -131,9 +132,9 @@ def _option(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def _train_again(model: str, command: Mapping[str, Any], output: str, **changes: object) -> str:
+def _train_again(model: str, command: Mapping[str, Any], output: str, *, add_head: bool, **changes: object) -> str:
     """Return a `relexify train` with the texts and options of an earlier one, some of them changed."""
-    words = ["relexify", "train", model, output]
+    words = ["relexify", "train", model, output, *(["--add-head"] if add_head else [])]
     for key in _TEXTS:
         words += repeated_option(_option(key), command.get(key))
     for key, value in {**command["options"], **changes}.items():

@@ -70,7 +70,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])
     if comparison.costs:
         costs = [comparison.costs.get(run, ()) for run in runs]
-        seconds = [[cost.seconds for cost in found] for found in costs]
+        seconds = [[cost.seconds for cost in found if cost.seconds is not None] for found in costs]
         speeds = [[cost.tokens_per_second for cost in found if cost.tokens_per_second is not None] for found in costs]
         columns.append(["time", *(f"{fmean(found):,.0f} s" if found else _NOTHING for found in seconds)])
         columns.append(["tokens/s", *(f"{fmean(found):,.0f}" if found else _NOTHING for found in speeds)])

@@ -45,6 +45,7 @@ __all__ = [
     "check_space",
     "check_written",
     "ensure_written",
+    "format_size",
     "is_temporary",
     "is_written",
     "load_arrays",
@@ -177,8 +178,16 @@ def check_space(path: str | Path, needed: float) -> None:
     except OSError:
         return
     if disk.free < needed and disk.total:  # some network file systems report 0 of 0
-        sizes = [f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB" for size in (needed, disk.free)]
+        sizes = format_size(needed), format_size(disk.free)
         raise OutputError(f"{path} needs about {sizes[0]}, and its disk has {sizes[1]} free: {_SPACE_ADVICE}")
+
+
+def format_size(bytes: float) -> str:
+    """Return a number of bytes for people, in the largest unit that it has one of."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if bytes >= size:
+            return f"{bytes / size:,.{int(bytes < 10 * size)}f} {unit}"
+    return f"{bytes:.0f} bytes"
 
 
 def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:

@@ -23,13 +23,12 @@ from transformers import PreTrainedModel
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import meta_model
-from relexify.registry import choose
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import ITERATIONS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
-from relexify.training.hardware import GPUS, USABLE, Gpu, utilisation_of
+from relexify.training.hardware import MOST_GPUS, USABLE, Gpu, choose_gpus, utilisation_of
 from relexify.training.loss.forward import COMPILED_CHUNK
 from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
@@ -38,7 +37,6 @@ from relexify.training.trainable import check_trainable
 
 __all__ = ["Estimate", "Memory", "estimate"]
 
-MOST_GPUS = 1024
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
 """Numbers of a parameter from which on bitsandbytes quantises and pages its moments, and those of a block."""
@@ -136,9 +134,7 @@ def estimate(
         InputError: Model or options are not possible.
     """
     training = training or Training()
-    kind = GPUS[choose(gpu, GPUS, "GPU")] if isinstance(gpu, str) else gpu
-    if gpus is not None and not 1 <= gpus <= MOST_GPUS:
-        raise InputError(f"gpus = {gpus} is not possible: give a number from 1 to {MOST_GPUS}")
+    kind = choose_gpus(gpu, gpus)
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
     training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
     with suppress(MissingExtra):  # no obstacle to an estimate

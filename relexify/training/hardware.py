@@ -6,7 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["GPUS", "USABLE", "Gpu", "utilisation_of"]
+from relexify.errors import check_number
+from relexify.registry import choose
+
+__all__ = ["GPUS", "MOST_GPUS", "USABLE", "Gpu", "choose_gpus", "utilisation_of"]
+
+MOST_GPUS = 1024
+"""GPUs of one training, at most."""
 
 MEASURED_UTILISATION = ((576, 0.35), (2048, 0.56))
 """Widths of models, and the share of a GPU's bfloat16 peak (data sheet) that training them reaches. Measured on an H200
@@ -36,6 +42,16 @@ GPUS: Mapping[str, Gpu] = {
     "l40s": Gpu(362e12, 48e9),
 }
 """The possible values of `gpu` in `estimate`."""
+
+
+def choose_gpus(gpu: str | Gpu, gpus: int | None) -> Gpu:
+    """Return a kind of GPU by its name, after validating it and the number of them.
+
+    Raises:
+        InputError: There is no such GPU, or the number is not possible.
+    """
+    check_number("gpus", gpus, 1, MOST_GPUS)
+    return GPUS[choose(gpu, GPUS, "GPU")] if isinstance(gpu, str) else gpu
 
 
 def utilisation_of(width: int) -> float:

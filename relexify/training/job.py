@@ -246,7 +246,11 @@ def held_out_data(
 
 def source_notes(source: str | Path) -> dict[str, Any]:
     """Return the notes of the model that a training starts from, for its result, and its name if it stays there."""
-    return inherited_notes(source) | ({} if is_intermediate(source) else {"trained_from": str(source)})
+    notes = inherited_notes(source)
+    # A copy in the cache of a model that was given a head for this training; others have notes of what was done then.
+    is_copy = "head_added_to" in notes and set(notes) <= {"head_added_to", "files"}
+    named = notes["head_added_to"] if is_copy else str(source)
+    return notes if is_intermediate(source) else {**notes, "trained_from": named}
 
 
 def started_processes() -> PartialState:

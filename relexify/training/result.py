@@ -28,6 +28,7 @@ class TrainingResult:
         tokens: Number of tokens seen.
         seconds: Wall-clock time of the call that finished it, with loading, compilation, scoring and saving.
         tokens_per_second: Speed of training alone, in that call; None if it was too short to measure it.
+        resumed: Whether that call continued what earlier ones had begun, whose time is not known.
     """
 
     output: Path
@@ -36,6 +37,7 @@ class TrainingResult:
     tokens: int
     seconds: float
     tokens_per_second: float | None
+    resumed: bool = False
 
 
 def check_training_output(work: WorkFolder, training: Training) -> None:
@@ -66,7 +68,13 @@ def load_result(output: Path) -> TrainingResult:
     """
     curve, notes = Curve.load(output / CURVE_FILE), read_notes(output)["training"]
     return TrainingResult(
-        output, curve, notes["selected_step"], notes["tokens_seen"], notes["seconds"], notes["tokens_per_second"]
+        output,
+        curve,
+        selected=notes["selected_step"],
+        tokens=notes["tokens_seen"],
+        seconds=notes["seconds"],
+        tokens_per_second=notes["tokens_per_second"],
+        resumed=notes.get("resumed", False),
     )
 
 

@@ -136,9 +136,10 @@ def run_training(
     with work.claim() if is_main else nullcontext():
         if is_main and overwrite:
             _remove_damaged_stages(work.path)
+        resumed = any(found for name in ("result", "checkpoint-*") for found in work.path.glob(f"*/{name}"))
         processes.wait_for_everyone()
         curve, selected, model_folder, speed = _train_stages(job, stages, training, work.path)
-        result = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - start, speed)
+        result = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - start, speed, resumed)
         if is_main:
             write_result(job, training, work, result, model_folder)
         processes.wait_for_everyone()
@@ -238,6 +239,7 @@ def write_result(
             "from_trained": "training" in job.notes,
             "tokens_seen": result.tokens,
             "seconds": result.seconds,
+            "resumed": result.resumed,
             "tokens_per_second": result.tokens_per_second,
         },
     }

@@ -80,9 +80,10 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
 def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
     """Return the curve of held-out scores as a table, and the effort and the verdict as sentences."""
     speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
+    taken = f"; {result.seconds:,.0f} s since it was resumed" if result.resumed else f" in {result.seconds:,.0f} s"
     return [
         curve_table(result.curve, result.selected),
-        f"{result.tokens:,} tokens in {result.seconds:,.0f} s{speed}",
+        f"{result.tokens:,} tokens{taken}{speed}",
         judge_training(result.curve, result.selected).reason,
     ]
 

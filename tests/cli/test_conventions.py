@@ -171,6 +171,30 @@ INVALID = [
     ),
     (("transfer", MODEL, "out", "--corpus", "."), "files in out would be read as text of ."),
     (("transfer", "nobody/nothing", "out", "--corpus", "here.txt"), "there is no model 'nobody/nothing' on this"),
+    (("transfer", MODEL, "out", "--corpus=here.txt", "--donor=nobody/nothing"), "no model 'nobody/nothing'"),
+    (("transfer", MODEL, "out", "--corpus=here.txt", "--tokenizer=nobody/none"), "no tokenizer 'nobody/none'"),
+    (("transfer", MODEL, "out", "--corpus=here.txt", "--tokenizer=trained"), "trained holds no tokenizer"),
+    (("transfer", MODEL, "out", "--corpus", "here.txt", "--device", "toaster"), "'toaster' is not a device"),
+    (("evaluate", MODEL, "--held-out", "here.txt", "--device", "meta"), "'meta' is not a device"),
+    (("evaluate", MODEL, "--task", "pos", "--train", "nope.txt", "--test", "here.txt"), "nope.txt does not exist"),
+    (("advise", MODEL, "--corpus", "nope.txt"), "nope.txt does not exist"),
+    (("advise", MODEL, "--corpus", "here.txt", "--donor", "nobody/none"), "no model 'nobody/none'"),
+    (("estimate", MODEL, "--gpus", "0"), "gpus = 0 is not possible"),
+    (("demo", "--model", "smolm2-135m"), "did you mean 'smollm2-135m'?"),
+    (("demo", "--steps", "0"), "steps = 0"),
+    (("demo", "--output", "full"), "full was not written by relexify"),
+    (
+        ("bilingual", MODEL, MODEL, "out", "--corpus=nope.txt", "--source-corpus=here.txt"),
+        "nope.txt does not exist",
+    ),
+    (("bilingual", MODEL, MODEL, "full", *TWO_TEXTS), "full was not written by relexify"),
+    (("prune", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
+    (("compress", MODEL, "full"), "full was not written by relexify"),
+    (("grid", "smollm2-invented", "--neighbours", "ten"), "'ten' is not a list of numbers"),
+    (
+        ("run", "smollm2-invented", "--set", "corpus=here.txt", "--set", "transfer.donor=nobody/none"),
+        "no model 'nob",
+    ),
     (
         ("train", MODEL, "out", "--corpus", "here.txt", "--learning-rate", "50"),
         "learning_rate = 50.0 is not possible",
@@ -234,7 +258,9 @@ def rejections(tmp_path_factory) -> dict[tuple[str, ...], tuple[str, str]]:
     (folder / "smollm2-135m").mkdir()
     for name in ("here.txt", "there.txt"):
         (folder / name).write_text("one line\n" * 200)
-    (folder / "trained").mkdir()
+    for name in ("trained", "full"):
+        (folder / name).mkdir()
+    (folder / "full" / "thesis.txt").touch()
     notes = {"training": {"steps": 7}, "finished": {"training": "another"}, "files": ["relexify.json"]}
     (folder / "trained" / "relexify.json").write_text(json.dumps(notes))
     tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.cli.command import relexify, run_until_killed, run_until_signalled, start
+from tests.cli.command import assert_error, relexify, run_until_killed, run_until_signalled, start
 from tests.cli.conftest import SIZE
 
 
@@ -38,6 +39,25 @@ def small_disk(tmp_path):
 
 TOKENIZER = "tokenizer/[0-9a-f]*/tokenizer.json"
 """In the cache, the first result of a transfer."""
+
+
+def test_a_transfer_that_was_killed_before_its_report_was_written_gets_it_when_repeated(world, tmp_path):
+    text, output = tmp_path / "text.txt", tmp_path / "out"
+    shutil.copy(world.corpus, text)
+    command = ("transfer", world.gpt2, output, "--corpus", text, "--vocab-size", SIZE, "--method", "fvt")
+    first = relexify(*command)
+    assert first.status == 0, first.err
+    report, weights = output / "report.html", output / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    report.unlink()
+    again = relexify(*command)
+    assert "up to date" in again.err
+    assert again.out == first.out
+    assert report.is_file()
+    assert weights.stat().st_mtime_ns == written
+    assert_error(relexify(*command, "--seed", 1), "exists already")
+    text.write_text(text.read_text() + "another line\n")
+    assert_error(relexify(*command), "exists already")
 
 
 def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, tmp_path, cache):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import unicodedata
+from contextlib import nullcontext
 
 import pytest
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
 
+from relexify.errors import InputError
 from relexify.pretrained import tokenizers
 from relexify.text import Corpus
 from tests import pico
@@ -77,6 +79,27 @@ def test_marks_are_kept_if_transformers_loads_the_tokenizer_as_it_was_saved(tmp_
     assert loaded.tokenize(lines[0]) == target.tokenize(lines[0])
     assert (len(loaded.tokenize(lines[0])) == len(HINDI)) == is_kept
     assert ("models of type qwen2" in caplog.text) == (not is_kept)
+
+
+@pytest.mark.parametrize(("config", "is_possible"), [(LlamaConfig(), True), (Qwen2Config(), False)])
+def test_a_given_tokenizer_that_the_output_would_be_loaded_without_is_rejected(tmp_path, config, is_possible):
+    lines = [" ".join(HINDI)] * 20
+    trained = tokenizers.train_tokenizer(Corpus.from_lines(lines), like=pico.qwen_layout(), vocab_size=600)
+    tokenizers.save_tokenizer(trained, tmp_path)
+    given = tokenizers.load_tokenizer(tmp_path)
+    with nullcontext() if is_possible else pytest.raises(InputError, match=r"type qwen2.* Qwen2Tokenizer.* otherwise"):
+        tokenizers.check_encoding(given, str(tmp_path), config, lines[0])
+
+
+def test_a_tokenizer_that_is_not_loaded_as_its_file_says_is_reported(tmp_path, caplog):
+    tokenizers.save_tokenizer(
+        tokenizers.train_tokenizer(Corpus.from_lines([" ".join(HINDI)] * 20), like=pico.qwen_layout(), vocab_size=600),
+        tmp_path,
+    )
+    Qwen2Config().save_pretrained(tmp_path)
+    given = tokenizers.load_tokenizer(tmp_path)
+    tokenizers.check_encoding(given, str(tmp_path), Qwen2Config(), " ".join(HINDI))
+    assert "as Qwen2Tokenizer, which encodes some text otherwise than the file says" in caplog.text
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])

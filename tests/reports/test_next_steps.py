@@ -75,3 +75,11 @@ def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(
     said, commands = after_training(Path("out"), notes_of(**changes), curve)
     assert said.endswith(title)
     assert commands[:1] == ([] if command is None else [f"relexify {command}"])
+
+
+def test_the_command_after_a_training_with_a_new_head_adds_it_again():
+    curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
+    _, (command,) = after_training(Path("out"), notes_of() | {"head_added_to": "sw"}, curve)
+    assert command.startswith("relexify train sw out-80 --add-head --corpus sw.txt")
+    _, (command,) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
+    assert "--add-head" not in command, "the head was added before another training"

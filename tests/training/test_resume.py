@@ -14,7 +14,8 @@ from relexify.registry import Registry
 from relexify.storage.checkpoints import SEAL
 from relexify.storage.work import read_notes
 from relexify.training.plan import Training
-from relexify.training.result import TrainingResult
+from relexify.training.result import TrainingResult, load_result
+from relexify.training.summary import summarise_training
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
 
 EMBEDDINGS_FIRST = replace(TRAINING, plan="embeddings-first", steps=16, save_every=1, evaluate_every=5)
@@ -84,8 +85,10 @@ def test_a_killed_run_does_not_start_again(run_of, caplog):
     run.train_until_killed(Moment("step", 9))
     assert checkpoints(run.work()) == {"1-everything/checkpoint-6", "1-everything/checkpoint-8"}
     with caplog.at_level("INFO"):
-        run.train()
+        resumed = run.train()
     assert "checkpoint-8" in caplog.text
+    assert " s since it was resumed" in summarise_training(resumed)[1]
+    assert summarise_training(load_result(resumed.output))[1] == summarise_training(resumed)[1]
     caplog.clear()
     run.train_until_killed(Moment("stage", 2), EMBEDDINGS_FIRST, "staged")
     with caplog.at_level("INFO"):

@@ -17,8 +17,7 @@ WORTHWHILE = 0.02
 
 def summarise_advice(advice: Advice) -> list[ResultTable | str]:
     """Return the ranking, what the tokenizer and the evidence are worth, and what to acquire."""
-    steps = advice.options.steps
-    header = ["rank", "method", "before training", f"after {steps} steps", "held-out words"]
+    header = ["rank", "method", "before training", f"after {advice.options.steps} steps", "held-out words"]
     rows = [
         [
             str(rank),
@@ -29,12 +28,13 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         ]
         for rank, run in enumerate(advice.runs, 1)
     ]
-    rows += [["–", name, "–", "–", "–"] for name in advice.left_out]
+    rows = [header, *rows, *(["–", name, "–", "–", "–"] for name in advice.left_out)]
     title = "Bits per byte of held-out text (lower is better)"
     if not advice.scores:
         title = "Held-out words closer to their own translation than to another word's (50 % is chance)"
+        rows = [[rank, name, words] for rank, name, _, _, words in rows]
     return [
-        ResultTable(title, [header, *rows]),
+        ResultTable(title, rows),
         *_left_out(advice),
         _verdict(advice),
         _tokenizer(advice),

@@ -259,7 +259,7 @@ def _save_training(trial: Trial, model: Path, trainings: Sequence[TrainingResult
     *earlier, last = trainings
     last.curve.save(folder / _CURVE)
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    cost = TrainingCost(machine, last.seconds, last.tokens_per_second)
+    cost = TrainingCost(machine, None if last.resumed else last.seconds, last.tokens_per_second)
     write_file(folder / _COST, json.dumps(asdict(cost), indent=1) + "\n")
     shares = {name: share for step in trial.steps for name, share in step.shares(trial.work.path / step.table).items()}
     write_file(folder / _SHARES, json.dumps(shares) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -45,9 +46,10 @@ def notice(kind: str, text: str) -> str:
     return f'<p class="notice {escape(kind)}"><b>{escape(headline + stop.strip())}</b> {escape(rest)}</p>'
 
 
-def commands(lines: Sequence[str]) -> str:
-    """Return commands to copy, one per line."""
-    return f'<pre class="commands" tabindex="0">{"".join(f"<code>{escape(line)}</code>" for line in lines)}</pre>'
+def commands(title: str, lines: Sequence[str]) -> str:
+    """Return commands to copy, one per line, below a sentence."""
+    code = "".join(f"<code>{_with_whole_options(line)}</code>" for line in lines)
+    return f'<p>{_with_whole_options(title)}</p><pre class="commands" tabindex="0">{code}</pre>'
 
 
 def bars(values: Mapping[str, float], *, marked: str = "") -> str:
@@ -91,6 +93,11 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, st
             f'<div role="img" aria-label="{escape(shares)}">{parts}</div><b>{count}</b></div>'
         )
     return "".join(lines)
+
+
+def _with_whole_options(text: str) -> str:
+    # A browser would break the line between the hyphens and the name of an option.
+    return re.sub(r"(?<!\S)--[\w-]+", r'<span class="option">\g<0></span>', escape(text))
 
 
 def _cell(text: str) -> str:

@@ -155,7 +155,7 @@ def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, An
         title, lines = after_transfer(folder, notes, name=name)
     else:
         title, lines = after_training(name, notes, curve)
-    return f"<p>{escape(title)}</p>{commands(lines)}"
+    return commands(title, lines)
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 from relexify.errors import LARGEST_SEED, InputError, check_number
@@ -15,14 +17,20 @@ from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
+from relexify.pretrained.names import check_name
 from relexify.registry import choose
-from relexify.storage.files import check_output
+from relexify.storage.files import check_inputs, check_output
+from relexify.storage.work import read_notes
 from relexify.systems.transfer.options import Transfer
+from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
+    "check_names",
     "check_transfer",
+    "command_of",
     "given_translations",
+    "is_repeated",
     "method_options",
     "prepare_transfer",
     "transfer_inputs",
@@ -84,8 +92,25 @@ def prepare_transfer(options: Transfer) -> Evidence:
         MissingExtra: As `check_transfer`.
     """
     texts = (options.corpus, options.held_out, options.source_corpus, options.source_held_out)
-    check_output(options.output, *transfer_inputs(options), texts=texts, overwrite=options.overwrite)
+    if is_repeated(options):
+        check_inputs(options.output, *transfer_inputs(options), texts=texts)
+    else:
+        check_output(options.output, *transfer_inputs(options), texts=texts, overwrite=options.overwrite)
     return check_transfer(options)
+
+
+def is_repeated(options: Transfer) -> bool:
+    """Whether the output was written with these very options; whether its inputs were the same is not known yet."""
+    recorded = (read_notes(options.output).get("provenance") or {}).get("command") or {}
+    here = {"device": options.device, "overwrite": False}  # neither says what is written
+    return not options.overwrite and {**recorded, **here} == command_of(options)
+
+
+def command_of(options: Transfer) -> dict[str, Any]:
+    """Return the options as plain data for `relexify.json`, without the output, in which that is written."""
+    command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
+    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is read again
+    return plain
 
 
 def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
@@ -100,6 +125,7 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
         MissingExtra: Parallel text has not been aligned yet, and eflomal is not installed.
     """
     validate_transfer(options)
+    check_names(options)
     evidence = open_evidence(
         options.corpus,
         held_out=options.held_out,
@@ -156,6 +182,18 @@ def validate_transfer(options: Transfer) -> None:
         name, missing = _MISSING.get(kind, ("", ""))
         if name and getattr(options, name) is None:
             raise InputError(f"the method {options.method} needs {missing}")
+
+
+def check_names(options: Transfer) -> None:
+    """Validate that there are models of the names that the options give.
+
+    Raises:
+        InputError: There is no such tokenizer or donor.
+    """
+    if options.tokenizer is not None:
+        check_name(options.tokenizer, "tokenizer")
+    if options.donor is not None:
+        check_name(options.donor)
 
 
 def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
@@ -264,6 +302,22 @@ def _check_extension(options: Transfer, method: Method) -> None:
             f"the method {options.method} does not build on the model's own vocabulary: leave out `keep_source`, or "
             "choose another method"
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, Corpus) and len(value.sources) > 1:
+        return [source.name for source in value.sources]
+    name = getattr(value, "name", None)
+    if isinstance(name, str) and not isinstance(value, Path):
+        return name
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PriorText",
     "add_prior",
+    "given_tokenizer",
     "graft_initialisation",
     "has_prior",
     "initialise",
@@ -61,10 +62,8 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     if options.keep_source:
         return extend_vocabulary(options, source, evidence).tokenizer
     method = METHODS[options.method]
-    if options.tokenizer:
-        return load_tokenizer(options.tokenizer)
-    if options.donor is not None and method.takes("donor"):
-        return load_tokenizer(options.donor)
+    if (named := given_tokenizer(options)) is not None:
+        return load_tokenizer(named)
     corpus, size = evidence.corpus, options.vocab_size
     if method.train_tokenizer is not None:
         trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
@@ -89,6 +88,11 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
             *(f"{number:,}" for number in (found, size)),
         )
     return trained
+
+
+def given_tokenizer(options: Transfer) -> str | None:
+    """Return the name of the target tokenizer, if it is a ready one."""
+    return options.tokenizer or (options.donor if METHODS[options.method].takes("donor") else None)
 
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:

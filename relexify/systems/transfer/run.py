@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
@@ -17,18 +17,19 @@ from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runnable import check_finite, memory_shortage
-from relexify.pretrained.tokenizers import default_system_prompt
-from relexify.pretrained.weight_files import bytes_to_write, identify_weights
+from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
+from relexify.pretrained.weight_files import bytes_to_write, identify_weights, sha256_of_weights
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
-from relexify.storage.files import Provenance, check_space, write_folder
+from relexify.storage.files import Provenance, check_output, check_space, write_folder
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import method_options, prepare_transfer
+from relexify.systems.transfer.checks import command_of, is_repeated, method_options, prepare_transfer
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
     add_prior,
+    given_tokenizer,
     graft_initialisation,
     has_prior,
     initialise,
@@ -42,13 +43,15 @@ from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.scores import score_source_language, score_start
 from relexify.systems.transfer.start import Start, cover_text
 from relexify.systems.transfer.verdict import Verdict, judge
-from relexify.text import Corpus
 from relexify.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = ["TransferResult", "load_transfer", "run_transfer"]
+
+_CHECKED_BYTES = 100_000
+"""Bytes of text that a given tokenizer is checked with."""
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +100,10 @@ def run_transfer(
         OutputError: The output cannot be written.
     """
     evidence = evidence or prepare_transfer(options)
+    if work is None and _is_finished(options, evidence):
+        logger.info("%s is up to date; nothing to transfer", options.output)
+        write_documents(Path(options.output), only_missing=True)  # an earlier call may have been killed before it did
+        return load_transfer(Path(options.output))
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     # A model that cannot take a vocabulary, and a disk that cannot take the model, must not cost the work before.
@@ -108,6 +115,8 @@ def run_transfer(
         check_finite(model)  # otherwise inner parameters are linked without being read
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
+    if (named := given_tokenizer(options)) is not None:
+        check_encoding(target, named, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
 
     inputs = method_inputs(options, evidence, model, source, target)
     built = initialise(options.method, inputs)
@@ -188,6 +197,26 @@ def load_transfer(output: Path) -> TransferResult:
     return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
 
 
+def _is_finished(options: Transfer, evidence: Evidence) -> bool:
+    """Whether the output is already the result of this very transfer.
+
+    Raises:
+        OutputError: It exists and is not.
+    """
+    if not is_repeated(options):
+        return False
+    before = read_notes(options.output)["provenance"]
+    recorded, found = before["inputs"], _hash_evidence(options, evidence)
+    for name, model in (("model", options.model), ("donor", options.donor)):
+        if model is not None and name in recorded:  # large models are not hashed
+            found[name] = sha256_of_weights(model) or fingerprint(load_model(model))
+    found["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer)) if options.tokenizer else recorded["tokenizer"]
+    if before["version"] == __version__ and found == recorded:
+        return True
+    check_output(options.output)
+    return False
+
+
 def _provenance(
     options: Transfer,
     evidence: Evidence,
@@ -205,6 +234,17 @@ def _provenance(
         target: The target tokenizer.
         is_read: Whether the inner parameters of the model were read.
     """
+    models = {"model": identify_weights(options.model, model, is_read=is_read)}
+    if options.donor is not None:
+        models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
+    inputs = {name: digest for name, digest in models.items() if digest is not None}
+    inputs |= {**_hash_evidence(options, evidence), "tokenizer": fingerprint(target)}
+    source = read_notes(options.model).get("provenance")
+    return Provenance(version=__version__, command=command_of(options), inputs=inputs, seed=options.seed, source=source)
+
+
+def _hash_evidence(options: Transfer, evidence: Evidence) -> dict[str, str]:
+    """Return the hashes of all inputs, except models and tokenizers."""
     parts = {
         "corpus": evidence.corpus,
         "held_out": evidence.held_out,
@@ -216,32 +256,7 @@ def _provenance(
         "source_vectors": evidence.source_vectors,
         "target_vectors": evidence.target_vectors,
         "rotation": evidence.rotation,
-        "tokenizer": target,
     }
     if (own := method_options(options)) is not None:
         parts |= {entry.name: getattr(own, entry.name) for entry in fields(own) if entry.metadata == BY_CONTENT}
-    models = {"model": identify_weights(options.model, model, is_read=is_read)}
-    if options.donor is not None:
-        models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
-    inputs = {name: digest for name, digest in models.items() if digest is not None}
-    inputs |= {name: fingerprint(part) for name, part in parts.items() if part is not None}
-    # Without the output, which is the folder that this is written into, or an intermediate one.
-    command = {entry.name: _plain(getattr(options, entry.name)) for entry in fields(options) if entry.name != "output"}
-    source = read_notes(options.model).get("provenance")
-    return Provenance(version=__version__, command=command, inputs=inputs, seed=options.seed, source=source)
-
-
-def _plain(value: Any) -> Any:
-    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
-    if isinstance(value, str | int | float | bool | None):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, Corpus) and len(value.sources) > 1:
-        return [source.name for source in value.sources]
-    name = getattr(value, "name", None)
-    if isinstance(name, str) and not isinstance(value, Path):
-        return name
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+    return {name: fingerprint(part) for name, part in parts.items() if part is not None}

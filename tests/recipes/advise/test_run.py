@@ -120,6 +120,8 @@ def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tm
     assert not transfer.output.exists()
     table, verdict, *_ = summarise_advice(advice)
     assert table.title.startswith("Held-out words")
+    assert table.rows[0] == ["rank", "method", "held-out words"]
+    assert all(len(row) == 3 for row in table.rows)
     assert verdict.startswith(f"Use {advice.best}. Nothing was trained")
     with pytest.raises(InputError, match="there is none: give a `dictionary`"):
         replace(options, transfer=replace(transfer, dictionary=None))

@@ -69,7 +69,7 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     assert "50 tokens" in (tmp_path / "out" / "README.md").read_text()
     report = (tmp_path / "out" / "report.html").read_text()
     assert "tokens per byte" in report
-    assert f"--source-corpus {options.source_corpus}" in report  # of the training that follows
+    assert f"--source-corpus</span> {options.source_corpus}" in report  # of the training that follows
     loaded = load_transfer(tmp_path / "out")
     assert loaded.start.extension.source_bits_per_byte == scores
     shown = summarise_transfer(loaded)

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import console, emit, results
-from relexify.cli.options import Overwrite
+from relexify.cli.options import Overwrite, check_model
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
 
@@ -25,7 +25,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for text, dictionary, model and report.")
     ] = Path("demo"),
-    model: Annotated[str, typer.Option(help="The model to transfer.")] = "smollm2-135m",
+    model: Annotated[str, typer.Option(help="The model to transfer.", callback=check_model)] = "smollm2-135m",
     steps: Annotated[int, typer.Option(help="Training steps per initialisation.")] = 6,
     seed: Annotated[int, typer.Option(help="Random seed; another seed invents another language.")] = 0,
     overwrite: Overwrite = False,
@@ -37,6 +37,12 @@ def demo(
     """
     from dataclasses import replace
 
+    from relexify.storage.files import check_output
+    from relexify.training.plan import Training, plan_stages
+
+    check_output(output, model, overwrite=overwrite)
+    plan_stages(Training(steps=steps, seed=seed))
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.recipes.demo import Demonstration, run_demonstration
 
     start = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import Device, Recipe, Settings, chosen_device
+from relexify.cli.options import Device, Recipe, Settings, check_texts, chosen_device
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
 from relexify.errors import InputError
@@ -46,14 +46,16 @@ def grid(
     read = read_recipe(recipe, settings or ())
     if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
+    counts, heats = _numbers(neighbours, "--neighbours"), _numbers(temperatures, "--temperatures")
+    check_texts((read.corpus, None), (None, read.held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
     from relexify.systems.transfer.grid.run import run_grid
 
     search = GridSearch(
         replace(read.tables["transfer"], device=chosen_device(device)),
-        neighbours=[int(value) for value in _numbers(neighbours, "--neighbours")],
-        temperatures=_numbers(temperatures, "--temperatures"),
+        neighbours=[int(value) for value in counts],
+        temperatures=heats,
         nli=nli,
         pos=pos,
         training_examples=examples,

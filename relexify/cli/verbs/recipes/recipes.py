@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, chosen_device, option
+from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, check_texts, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import (
     print_measured,
@@ -186,17 +186,17 @@ def recipes(
 
 
 def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
-    """Read a recipe, and validate its model's name and its text; only then torch is imported, which takes seconds."""
+    """Read a recipe, and validate names of models and its text; only then torch is imported, which takes seconds."""
     from relexify.recipes.named import find_recipe
 
     find_recipe(recipe)  # a misspelt name is rejected before the schema is imported
     from relexify.pretrained.names import check_name
     from relexify.recipes.recipe import read_recipe
-    from relexify.text import Corpus
+    from relexify.systems.transfer.checks import check_names
 
     read = read_recipe(recipe, settings or ())
     check_name(read.model)
-    Corpus.open(read.corpus).ensure_text()
-    if read.held_out is not None:
-        Corpus.open(read.held_out).ensure_text()
+    if "transfer" in read.tables:
+        check_names(read.tables["transfer"])
+    check_texts((read.corpus, None), (None, read.held_out))
     return read

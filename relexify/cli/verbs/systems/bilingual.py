@@ -46,6 +46,8 @@ def bilingual(
     --source-corpus english.txt
     """
     from relexify.recipes.settings import apply_settings
+    from relexify.storage.work import WorkFolder
+    from relexify.training.result import check_training_output
 
     options = replace(
         RAMEN,
@@ -58,6 +60,9 @@ def bilingual(
     )
     options = apply_settings("bilingual.training", options, settings)
     plan_stages(options)
+    names = split_languages(languages)
+    check_training_output(WorkFolder(output, "training", overwrite=overwrite), options)
+    shared.check_texts((corpus, held_out), (source_corpus, source_held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.training.summary import summarise_training
@@ -70,7 +75,7 @@ def bilingual(
             corpus,
             source_corpus,
             options,
-            languages=split_languages(languages),
+            languages=names,
             held_out=held_out or None,
             source_held_out=source_held_out or None,
             overwrite=overwrite,

@@ -53,11 +53,13 @@ def compress(
     Example: relexify compress gpt2-swahili gpt2-swahili-small --rank 200
     """
     from relexify.recipes.settings import apply_settings
+    from relexify.storage.files import check_output
     from relexify.systems.compression.options import Compression, check_values
 
     options = Compression(k=k, clusters=clusters, codes=codes, equal_size=equal_size, init=init, rank=rank, seed=seed)
     options = apply_settings("compress", options, settings)
     check_values(options)
+    check_output(output, model, overwrite=overwrite)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.compression.compress import compress_folder
 
@@ -74,6 +76,10 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
     Example: relexify expand gpt2-swahili-small gpt2-swahili-plain
     """
+    from relexify.storage.files import check_output
+
+    check_output(output, model, overwrite=overwrite)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.compression.compress import expand_folder
 
     expand_folder(model, output, overwrite=overwrite)

@@ -36,7 +36,12 @@ def trelm(
         ),
     ] = Trelm.vocabularies,
     source_model: Annotated[
-        str | None, option("The model that MODEL was transferred from, for separate vocabularies.", PHASES)
+        str | None,
+        option(
+            "The model that MODEL was transferred from, for separate vocabularies.",
+            PHASES,
+            callback=shared.check_model,
+        ),
     ] = None,
     objective: Annotated[
         str, typer.Option(help="Objective on sentence pairs: cdlm, tlm or brlm.", rich_help_panel=PHASES)
@@ -81,6 +86,7 @@ def trelm(
     )
     options = apply_settings("trelm", options, settings)
     check_trelm(options)
+    shared.check_texts((corpus, held_out), (options.source_corpus, options.source_held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.trelm.run import run_trelm
     from relexify.training.summary import summarise_training

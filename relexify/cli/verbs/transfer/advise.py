@@ -62,8 +62,9 @@ def advise(
 
     Example: relexify advise gpt2 --corpus swahili.txt --bitext en-sw.tsv --steps 100 --batch 64 --length 512
     """
-    from relexify.recipes.advise.options import Advise
+    from relexify.recipes.advise.options import Advise, planned_runs
     from relexify.recipes.settings import apply_settings
+    from relexify.systems.transfer.checks import check_transfer
     from relexify.systems.transfer.options import Transfer
 
     transfer = Transfer(
@@ -91,6 +92,9 @@ def advise(
         length=length,
         text_bytes=text_bytes,
     )
+    check_transfer(options.transfer, shared=True)
+    planned_runs(options)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.recipes.advise.command import transfer_command
     from relexify.recipes.advise.run import run_advise
     from relexify.recipes.advise.summary import summarise_advice

@@ -14,8 +14,7 @@ from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows
 from relexify.errors import InputError
 from relexify.progress import format_duration
-from relexify.registry import choose
-from relexify.training.hardware import GPUS
+from relexify.training.hardware import GPUS, choose_gpus
 from relexify.training.plan import PLANS, Training, plan_stages
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def estimate(
             raise InputError("--tokens sets the number of steps, but the stages have their own: leave out one of them")
         options = replace(options, steps=math.ceil(tokens / max(1, options.tokens_per_step)))
     plan_stages(options)
-    choose(gpu, GPUS, "GPU")
+    choose_gpus(gpu, gpus)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.training.cost import estimate as estimate_costs
 

@@ -82,6 +82,7 @@ def evaluate(
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
     from relexify.evaluation.options import Evaluation
+    from relexify.storage.files import missing_file
 
     if held_out:
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
@@ -93,6 +94,9 @@ def evaluate(
         files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
     options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
+    for _, file in files.all:
+        if not Path(file).exists():
+            raise missing_file(Path(file))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.evaluation.evaluate import evaluate_task
 

@@ -79,7 +79,6 @@ def train(
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import check_inputs
     from relexify.storage.work import WorkFolder, read_notes
-    from relexify.text import Corpus
     from relexify.training.result import check_training_output
 
     options = Training(
@@ -99,10 +98,7 @@ def train(
     check_inputs(output, model, texts=languages)  # with a new head, another folder is trained
     work = WorkFolder(output, "training", overwrite=overwrite)
     check_training_output(work, options)
-    for text, scored_on in languages:
-        opened, measured = (Corpus.open(each).ensure_text() if each else None for each in (text, scored_on))
-        if opened is not None and measured is not None:
-            opened.ensure_not_held_out(measured)
+    shared.check_texts(*languages)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head

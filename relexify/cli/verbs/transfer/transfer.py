@@ -123,6 +123,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     from relexify.text import split_words
     from relexify.tokens import check_vocabulary_size
 
+    size = evidence.corpus.size()  # not known of compressed text
     config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
     if evidence.lexicon is not None and method.takes("dictionary"):
         # There is no target tokenizer yet, whose words the transfer itself looks up.
@@ -142,7 +143,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     print_plan(
         [
             ("model", f"{options.model} ({config.model_type})"),
-            ("text", f"{evidence.corpus.size():,} bytes"),
+            ("text", evidence.corpus.name if size is None else f"{size:,} bytes"),
             ("tokenizer", tokenizer),
             ("method", f"{options.method}: a token becomes {becomes}"),
             ("evidence", ", ".join(given) or "the text alone"),

@@ -315,7 +315,7 @@ def test_tasks_that_cannot_be_done_are_rejected_before_the_work(recipe, world, t
     assert_error(relexify("run", untrained), "[[tasks]]", "[training]")
 
 
-def test_train_adds_a_head_on_request(world, tmp_path):
+def test_train_adds_a_head_on_request(world, tmp_path, cache):
     model, tokenizer = pico.pair("bert")
     model.base_model.save_pretrained(tmp_path / "bare")
     tokenizer.save_pretrained(tmp_path / "bare")
@@ -340,7 +340,9 @@ def test_train_adds_a_head_on_request(world, tmp_path):
     assert outcome.status == 0, outcome.err
     assert "untrained" in outcome.err
     AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
-    assert json.loads((tmp_path / "out" / "relexify.json").read_text())["head_added_to"] == str(tmp_path / "bare")
+    notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
+    assert notes["head_added_to"] == notes["trained_from"] == str(tmp_path / "bare")
+    assert str(cache) not in outcome.out, "the next command names a folder in the cache"
     again = relexify(*command, "--add-head")
     assert "up to date" in again.err, "the same command should find its result"
     for dry_run in ((), ("--dry-run",)):

@@ -204,6 +204,7 @@ function typicalWords(atlas) {
 
 class TokenMap {
   static LABELS = 70;
+  static AREA = 660 * 540;
 
   constructor(atlas, onSelect) {
     this.atlas = atlas;
@@ -231,6 +232,9 @@ class TokenMap {
   }
 
   get size() { return [this.canvas.clientWidth, this.canvas.clientHeight]; }
+
+  /** The area of the map relative to that on a wide screen; a small one has smaller points and fewer labels. */
+  get share() { return Math.min(1, this.canvas.clientWidth * this.canvas.clientHeight / TokenMap.AREA); }
 
   /** Factors and offsets from stored positions to CSS pixels; asking the page for its size is too slow for each token. */
   projection() {
@@ -384,7 +388,7 @@ class TokenMap {
     }
     let shown = 0;
     for (const id of this.words) {
-      if (shown >= TokenMap.LABELS) break;
+      if (shown >= TokenMap.LABELS * this.share) break;
       if (label(id, soft, 400, false)) shown++;
     }
   }
@@ -402,7 +406,7 @@ class TokenMap {
     const colours = Object.keys(GROUPS).map((name) => colour(`--${name}`));
     const pixels = context.createImageData(wide, high);
     const data = pixels.data;
-    const dense = this.atlas.tokens.length / this.scale ** 2;
+    const dense = this.atlas.tokens.length / this.scale ** 2 / this.share;
     const side = Math.max(1, Math.round(ratio * (dense > 60000 ? 1 : dense > 9000 ? 2 : 3)));
     const strength = dense > 60000 ? 0.4 : 0.6;
     for (let at = 0; at < data.length; at += 4) {

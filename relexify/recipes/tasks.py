@@ -32,6 +32,7 @@ from relexify.recipes.schema import FolderName
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
 from relexify.storage.json import read_json
+from relexify.storage.revisions import TASKS as TASKS_REVISION
 
 if TYPE_CHECKING:
     from relexify.reports import TaskScores
@@ -210,7 +211,7 @@ def _fingerprints(entries: Sequence[TaskEntry]) -> list[str]:
     """Return what the scores on each task depend on, which includes the tasks that a task starts from."""
     keys: dict[str, str] = {}
     for entry in entries:
-        keys[entry.title] = fingerprint(entry if entry.start is None else (entry, keys[entry.start]))
+        keys[entry.title] = fingerprint((entry, TASKS_REVISION, None if entry.start is None else keys[entry.start]))
     return list(keys.values())
 
 

@@ -1,6 +1,7 @@
 """Storage: how results are identified, cached, resumed and written. Everything that touches the disk goes through here.
 
 fingerprint.py   one name for everything that a result depends on, by content
+revisions.py     what to raise when the code computes something else
 cache.py         results of slow steps, found again by their fingerprint, with checksums
 work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
 checkpoints.py   seal, find and rotate the checkpoints of a training

@@ -28,6 +28,7 @@ from relexify.errors import InputError
 from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_json
+from relexify.storage.revisions import changed_revisions
 
 try:
     import fcntl
@@ -50,6 +51,7 @@ __all__ = [
 RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
 _FINISHED = "finished"
+_REVISIONS = "revisions"
 _LOCK = "lock"
 
 logger = logging.getLogger(__name__)
@@ -62,15 +64,23 @@ class WorkFolder:
         output: The folder that the run writes in the end.
         path: `OUTPUT.NAME`, which exists until the output is complete.
         identity: Everything that the result depends on, as plain data.
+        revisions: Those of the code that makes the result, see `relexify.storage.revisions`.
         overwrite: Whether an older output, and unfinished work of another run, may be replaced.
     """
 
     def __init__(
-        self, output: str | Path, name: str, identity: Mapping[str, object] | None = None, *, overwrite: bool = False
+        self,
+        output: str | Path,
+        name: str,
+        identity: Mapping[str, object] | None = None,
+        *,
+        revisions: Mapping[str, int] | None = None,
+        overwrite: bool = False,
     ) -> None:
         self.output = Path(output)
         self.path = self.output.with_name(f"{self.output.name}.{name}")
         self.identity: dict[str, Any] = describe(identity or {})
+        self.revisions = dict(revisions or {})
         self.overwrite = overwrite
         self._name = name
 
@@ -86,11 +96,17 @@ class WorkFolder:
     @property
     def finished_notes(self) -> dict[str, Any]:
         """The notes by which `is_finished` recognises the output, for a run whose output another function writes."""
-        return {_FINISHED: {self._name: self.fingerprint}}
+        return self._notes({})
 
     def is_finished(self) -> bool:
         """Whether the output is already the result of this very run."""
-        return finished_run(self.output, self._name) == self.fingerprint
+        return self._is_result() and not self.made_by_others()
+
+    def made_by_others(self) -> str:
+        """Return the end of a sentence if the output is the result of this run by other code, else an empty one."""
+        before = read_notes(self.output).get(_REVISIONS)
+        own = before.get(self._name) if isinstance(before, dict) else None
+        return changed_revisions(own, self.revisions) if self._is_result() else ""
 
     def check(self) -> None:
         """Validate, before any work, that the output can be written later.
@@ -107,7 +123,7 @@ class WorkFolder:
             InputError: The work folder belongs to another run and may not be replaced.
         """
         if not self.overwrite:
-            check_claim(self.path, self.identity)
+            check_claim(self.path, self._claimed)
 
     @contextmanager
     def claim(self) -> Iterator[None]:
@@ -117,13 +133,13 @@ class WorkFolder:
             InputError: It belongs to another run and may not be replaced, or another process is using it.
         """
         try:
-            claim_folder(self.path, self.identity)
+            claim_folder(self.path, self._claimed)
         except InputError as error:
             if not self.overwrite or not (self.path / RUN_FILE).exists():
                 raise
             logger.warning("%s; removing it.", str(error).partition(";")[0])
             shutil.rmtree(self.path)
-            claim_folder(self.path, self.identity)
+            claim_folder(self.path, self._claimed)
         with only_one(self.path):
             yield
 
@@ -150,13 +166,13 @@ class WorkFolder:
         # An older result of this very run may always be replaced.
         with write_folder(self.output, overwrite=self.overwrite or self.is_finished()) as folder:
             yield folder
-            _write_notes(folder, {**read_notes(folder), **(notes or {})}, self._name, self.fingerprint)
+            _write_notes(folder, self._notes({**read_notes(folder), **(notes or {})}))
         self.clear()
 
     def mark_finished(self) -> None:
         """Record in an output that another run wrote that this run is finished too, and remove the work folder."""
         if not self.is_finished():
-            _write_notes(self.output, read_notes(self.output), self._name, self.fingerprint)
+            _write_notes(self.output, self._notes(read_notes(self.output)))
         self.clear()
 
     def clear(self) -> None:
@@ -169,6 +185,20 @@ class WorkFolder:
                 elif entry.name != RUN_FILE:
                     entry.unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def _claimed(self) -> dict[str, Any]:
+        return {**self.identity, _REVISIONS: self.revisions} if self.revisions else self.identity
+
+    def _is_result(self) -> bool:
+        return finished_run(self.output, self._name) == self.fingerprint
+
+    def _notes(self, notes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return notes that say too which run they are of."""
+        marked = {**notes, _FINISHED: {**notes.get(_FINISHED, {}), self._name: self.fingerprint}}
+        if self.revisions:
+            marked[_REVISIONS] = {**notes.get(_REVISIONS, {}), self._name: self.revisions}
+        return marked
 
 
 def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
@@ -200,6 +230,7 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     before, here = read_json(path), json.loads(json.dumps(describe(identity)))
     if before is None:
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
+    revisions = [each.pop(_REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
     then, now = _leaves(before), _leaves(here)
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
@@ -208,6 +239,8 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
                 f"{folder} holds the unfinished work of another run: its {key} was {_short(then.get(name))}, "
                 f"here it is {_short(now.get(name))}; {restart_advice(folder)}"
             )
+    if changed := changed_revisions(*revisions):
+        raise InputError(f"{folder} holds work of {changed}; {restart_advice(folder)}")
 
 
 @contextmanager
@@ -243,7 +276,7 @@ def finished_run(folder: str | Path, name: str) -> str | None:
 
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
     """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of."""
-    return {name: note for name, note in read_notes(folder).items() if name != _FINISHED}
+    return {name: note for name, note in read_notes(folder).items() if name not in (_FINISHED, _REVISIONS)}
 
 
 def is_intermediate(folder: str | Path) -> bool:
@@ -261,9 +294,8 @@ def restart_advice(folder: Path) -> str:
     return f"choose another output, or delete {folder} to start again (with `overwrite`, it is deleted)"
 
 
-def _write_notes(folder: Path, notes: dict[str, Any], name: str, value: str) -> None:
-    finished = {**notes.get(_FINISHED, {}), name: value}
-    write_file(folder / MARKER, json.dumps({**notes, _FINISHED: finished}, indent=2, ensure_ascii=False) + "\n")
+def _write_notes(folder: Path, notes: dict[str, Any]) -> None:
+    write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:

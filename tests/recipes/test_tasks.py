@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from relexify.errors import InputError
+from relexify.recipes import tasks
 from relexify.recipes.recipe import read_recipe, recipe_text
-from relexify.recipes.tasks import TaskEntry, check_tasks
+from relexify.recipes.tasks import TaskEntry, check_tasks, output_scores, write_output_scores
+from relexify.reports import TaskScores
+from relexify.scoring import Score
 from relexify.storage.fingerprint import fingerprint
 from tests import pico
 
@@ -142,6 +145,15 @@ def test_an_identity_changes_with_the_data_and_the_options_and_not_with_the_name
     assert fingerprint(TaskEntry("ner", **files, epochs=2)) != before
     file.write_text("b\tO\n")
     assert fingerprint(entry) != before
+
+
+def test_scores_of_other_code_are_measured_again(tmp_path, monkeypatch):
+    entry = TaskEntry("ner", train="a.tsv", test="a.tsv")
+    scores = TaskScores("ner", None, ((Score("ner", "F1", 0.5, True, 8, "entities"),),))
+    write_output_scores(tmp_path, [entry], [scores])
+    assert output_scores(tmp_path, [entry]) == (scores,)
+    monkeypatch.setattr(tasks, "TASKS_REVISION", tasks.TASKS_REVISION + 1)
+    assert output_scores(tmp_path, [entry]) == ()
 
 
 SEVERAL = """

@@ -9,7 +9,7 @@ import pytest
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.files import MARKER
-from relexify.storage.work import WorkFolder, claim_folder, is_intermediate, read_notes
+from relexify.storage.work import WorkFolder, claim_folder, inherited_notes, is_intermediate, read_notes
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
 
@@ -110,6 +110,20 @@ def test_an_output_that_another_run_writes_can_carry_the_notes_of_an_outer_one(t
         (folder / "model").touch()
     assert inner.is_finished()
     assert outer.is_finished()
+
+
+def test_a_result_of_other_code_is_not_finished(tmp_path: Path):
+    run = WorkFolder(tmp_path / "out", "training", {"model": "abc"}, revisions={"scores": 1})
+    with run.claim(), run.finish() as folder:
+        (folder / "model").touch()
+    assert run.is_finished()
+    assert not run.made_by_others()
+    for revisions in ({"scores": 2}, {"scores": 1, "trainings": 1}):
+        later = WorkFolder(tmp_path / "out", "training", {"model": "abc"}, revisions=revisions)
+        assert not later.is_finished()
+        assert "another version of relexify" in later.made_by_others()
+    assert not work(tmp_path, {"model": "other"}).made_by_others()
+    assert "revisions" not in inherited_notes(tmp_path / "out")
 
 
 def test_a_failure_while_finishing_leaves_no_output_and_keeps_the_work(tmp_path: Path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
+from relexify.methods.registry import METHODS
 from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
@@ -21,6 +22,7 @@ from relexify.registry import choose
 from relexify.reports import Comparison, write_report
 from relexify.steps import RunContext, TrainingSettings
 from relexify.storage.files import MARKER, is_written, write_file
+from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 
@@ -157,7 +159,9 @@ def _trials(
                     tasks=recipe.tasks,
                     moments=moments,
                     languages=recipe.languages,
-                    work=WorkFolder(folder, "work", run_identity(context), overwrite=overwrite),
+                    work=WorkFolder(
+                        folder, "work", run_identity(context), revisions=_revisions(tables), overwrite=overwrite
+                    ),
                     keep_model=compare.keep_models,
                 )
             )
@@ -215,6 +219,19 @@ def _variant(
             if settings.get(name) is not None:
                 tables[step.table] = change(tables[step.table], settings[name])
     return tables
+
+
+def _revisions(tables: Mapping[str, Any]) -> dict[str, int]:
+    """Return the revisions of the code that makes the result of a trial; tasks have one of their own."""
+    found = {
+        "evidence": EVIDENCE,
+        "tokenizers": TOKENIZERS,
+        "priors": PRIORS,
+        "scores": SCORES,
+        "trainings": TRAININGS,
+    }
+    methods = {table: str(getattr(options, "method", None)) for table, options in tables.items()}
+    return found | {f"{table}.method": METHODS[name].revision for table, name in methods.items() if name in METHODS}
 
 
 def _comparison(

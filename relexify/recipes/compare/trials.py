@@ -153,7 +153,12 @@ def check_trial(trial: Trial, recipe: Recipe) -> None:
         return
     reason = ""
     if trial.work.is_finished() and _load_curve(trial.folder / _CURVE, "training again") is not None:
-        reason = "was finished without these tasks, and its model was not kept: leave the tasks as they were, "
+        reason = (
+            "was finished without these tasks, or another version of relexify evaluated them differently, and its "
+            "model was not kept: leave the tasks as they were, "
+        )
+    elif made_by := trial.work.made_by_others():
+        reason = f"was made by {made_by}: choose another output, "
     elif not trial.work.is_finished() and trial.folder.exists():
         reason = "belongs to another recipe, other texts or another model: choose another output, "
     if reason and not trial.work.overwrite:
@@ -168,6 +173,8 @@ def check_trial(trial: Trial, recipe: Recipe) -> None:
 def finished_trial(trial: Trial) -> TrialResult | None:
     """Return the result of a trial that an earlier call finished, and remove what is not to be kept."""
     if not trial.work.is_finished():
+        if made_by := trial.work.made_by_others():
+            logger.warning("%s is left out: it was made by %s.", trial.folder, made_by)
         return None
     curve = _load_curve(trial.folder / _CURVE, "training again")
     if curve is None:
@@ -179,12 +186,12 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     ]
     if None in scores:
         return None
-    made_by = read_notes(trial.folder).get("version")
-    if made_by != __version__:
+    version = read_notes(trial.folder).get("version")
+    if version != __version__:
         logger.warning(
             "%s was made by relexify %s, and this is %s: remove it to run it again.",
             trial.folder,
-            made_by or "of an unknown version",
+            version or "of an unknown version",
             __version__,
         )
     trial.work.clear()

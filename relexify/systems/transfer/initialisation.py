@@ -19,14 +19,15 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
-from relexify.pretrained.tokenizers import MARKS_BYTES, save_tokenizer, train_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
+from relexify.storage.revisions import EVIDENCE, PRIORS, TOKENIZERS
 from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.options import Transfer
-from relexify.tokens import backend_of, keep_marks, vocabulary_of
+from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -69,14 +70,14 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
         trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
     else:
         config = load_config(options.model)
-        has_marks = keep_marks(backend_of(source), corpus.sample_bytes(MARKS_BYTES)) is not None
         trained = cached(
             "tokenizer",
             {
                 "corpus": corpus,
                 "like": source,
                 "vocab_size": size,
-                **({"marks": config.model_type} if has_marks else {}),
+                "revision": TOKENIZERS,
+                "model_type": config.model_type,
             },
             make=lambda: train_tokenizer(corpus, like=source, vocab_size=size, config=config),
             save=save_tokenizer,
@@ -150,7 +151,7 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     reads_rows = chosen.takes("embedding") or (chosen.takes("vectors") and inputs.reads_own_embedding)
     key: dict[str, object] = {
         "method": method,
-        "revision": chosen.revision,
+        "revision": (chosen.revision, EVIDENCE),
         "inputs": inputs,
         "embedding": inputs.embedding if reads_rows else None,
     }
@@ -224,7 +225,12 @@ def add_prior(options: Transfer, result: Graft, text: PriorText | None) -> Unigr
     kept = len(result.mixture.source_tokens) if options.keep_source else 0
     prior = cached(
         "unigram-prior",
-        {**prediction_key(model, tokenizer, text, options.device), "kept": kept, "seed": options.seed},
+        {
+            **prediction_key(model, tokenizer, text, options.device),
+            "kept": kept,
+            "seed": options.seed,
+            "revision": PRIORS,
+        },
         make=lambda: find_unigram_prior(
             model, tokenizer, text.target, kept=kept, source=text.source, seed=options.seed
         ),

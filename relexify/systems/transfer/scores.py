@@ -19,6 +19,7 @@ from relexify.progress import report_under
 from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached
 from relexify.storage.files import write_file
+from relexify.storage.revisions import SCORES
 from relexify.systems.transfer.initialisation import PriorText, add_prior, prediction_key
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.start import BASELINES, ORIGINAL
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["score_original", "score_source_language", "score_start"]
 
 _SCORE_FILE = "score.json"
-_REVISION = 2
-"""To be raised when the same model gets another score: cached scores are then measured again."""
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +141,7 @@ def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:
     """Return a score from the cache, or measure it: on a CPU, baselines take most of the time of a transfer."""
     return cached(
         f"{name}-score",
-        {"key": key, "revision": _REVISION},
+        {"key": key, "revision": SCORES},
         make=make,
         save=lambda score, folder: write_file(folder / _SCORE_FILE, json.dumps(score)),
         load=lambda folder: float(json.loads((folder / _SCORE_FILE).read_text())),

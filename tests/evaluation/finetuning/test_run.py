@@ -388,6 +388,13 @@ def test_a_folder_of_another_run_is_rejected(seeds, folder_of):
         tune(folder_of("roberta"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2))
 
 
+def test_seeds_of_other_code_are_rejected(seeds, folder_of, monkeypatch):
+    _, folder = seeds
+    monkeypatch.setattr(epoch_training, "TASKS", epoch_training.TASKS + 1)
+    with pytest.raises(InputError, match=r"holds work of another version of relexify.*\(changed: tasks\)"):
+        tune(folder_of("bert"), pairs(32), pairs(97, 1), how("nli", **HARD), folder=folder, dev=pairs(31, 2))
+
+
 def test_gradients_over_parts_of_a_batch(folder_of, tmp_path):
     whole, parts = (
         tune(folder_of("bert"), pairs(32), pairs(50, 1), how("nli", **options), folder=tmp_path / name)

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.methods.registry import METHODS
+from relexify.recipes.compare import run as comparing
 from relexify.recipes.compare import trials
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import read_recipe
@@ -101,3 +103,31 @@ def test_a_result_of_another_version_is_used_with_a_warning(write, monkeypatch, 
     assert run_comparison(recipe) == [first]
     assert "was made by relexify 0" in caplog.text
     assert "this is 99.0: remove it to run it again" in caplog.text
+
+
+def test_a_trial_of_other_code_is_rejected_or_repeated_and_never_combined_with_new_ones(
+    write, tmp_path, monkeypatch, caplog
+):
+    two = "[begin]\n[learn]\n[compare]\nruns = [{name = 'a', method = 'fvt'}, {name = 'b', method = 'random'}]"
+    recipe = read_recipe(write(two))
+    (first,) = run_comparison(recipe, only=["a"])
+    monkeypatch.setattr(comparing, "SCORES", comparing.SCORES + 1)
+    message = r"a-seed0 was made by another version of relexify.*\(changed: scores\): .*`overwrite`"
+    with pytest.raises(InputError, match=message):
+        run_comparison(recipe)
+    (alone,) = run_comparison(recipe, only=["b"])
+    assert set(alone.curves) == {"b"}
+    assert "a-seed0 is left out: it was made by another version" in caplog.text
+    (again,) = run_comparison(recipe, overwrite=True)
+    assert again.curves["a"] == first.curves["a"]
+    monkeypatch.setitem(METHODS._entries, "random", replace(METHODS["random"], revision=99))
+    with pytest.raises(InputError, match=r"b-seed0 was made by .*\(changed: begin.method\)"):
+        run_comparison(recipe)
+
+
+def test_an_interrupted_trial_of_other_code_is_rejected(write, interrupt, monkeypatch):
+    recipe = read_recipe(write(TABLES))
+    interrupt(recipe)
+    monkeypatch.setattr(comparing, "TRAININGS", comparing.TRAININGS + 1)
+    with pytest.raises(InputError, match=r"a-seed0\.work holds work of another version .*\(changed: trainings\)"):
+        run_comparison(recipe)

@@ -30,6 +30,7 @@ from relexify.scoring import Score, language_model_scores, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_json
+from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TASKS, TOKENIZERS, changed_revisions
 from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.grid.cells import (
     BITS,
@@ -78,7 +79,7 @@ def run_grid(search: GridSearch) -> GridResult:
     with track("trying initialisations", len(cells)) as advance:
         advance(len(cells) - len(pending))
         for cell in _score_cells(search, data, pending):
-            content = {"name": names[cell.label], **asdict(cell)}
+            content = {"name": names[cell.label], "revisions": _revisions(cell), **asdict(cell)}
             write_file(_cell_file(options, cell), json.dumps(content, indent=1) + "\n")
             cells[cell.label] = cell
             advance(1)
@@ -170,11 +171,22 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
     except (TypeError, KeyError, AttributeError) as error:
         logger.warning("%s is corrupt; scoring the cell again (%r).", path, error)
         return cell
-    if notes.get("name") == name:
-        return found
-    if not options.overwrite:
-        raise InputError(f"{path} belongs to another grid: choose another output, or remove that file")
-    return cell
+    owner = "another grid" if notes.get("name") != name else changed_revisions(notes.get("revisions"), _revisions(cell))
+    if owner and not options.overwrite:
+        raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
+    return cell if owner else found
+
+
+def _revisions(cell: GridCell) -> dict[str, int]:
+    """Return the revisions of the code that scores a cell."""
+    return {
+        "evidence": EVIDENCE,
+        "tokenizers": TOKENIZERS,
+        "priors": PRIORS,
+        "scores": SCORES,
+        "tasks": TASKS,
+        "method": METHODS[cell.initialisation].revision,
+    }
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:

@@ -1,0 +1,40 @@
+"""Revisions of what relexify computes.
+
+Results are found again by their inputs: cached tokenizers and scores, trials of a comparison, cells of a grid, seeds of
+a task. A revision is raised here when the code gives another result for the same inputs. Cached results are then
+computed again, and results in folders of the user are rejected instead of being combined with new ones. Methods have
+revisions of their own (`Method.revision`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["EVIDENCE", "PRIORS", "SCORES", "TASKS", "TOKENIZERS", "TRAININGS", "changed_revisions"]
+
+EVIDENCE = 2
+"""What several methods have in common: how tokens are matched with dictionaries and with each other."""
+TOKENIZERS = 2
+"""Trained tokenizers."""
+PRIORS = 2
+"""Unigram priors."""
+SCORES = 3
+"""Bits per byte and perplexity."""
+TRAININGS = 2
+"""Models that were trained on text."""
+TASKS = 2
+"""Scores on tasks, by fine-tuning, parsing and probing."""
+
+
+def changed_revisions(before: object, now: Mapping[str, int]) -> str:
+    """Return the end of a sentence about a result of an older relexify; empty if today's would be the same.
+
+    Args:
+        before: The revisions that the result was made with, as they were read; anything else counts as none.
+        now: Those of today.
+    """
+    known = before if isinstance(before, Mapping) else {}
+    changed = sorted(name for name in {*known, *now} if known.get(name) != now.get(name))
+    if not changed:
+        return ""
+    return f"another version of relexify, whose results differ from those of this one (changed: {', '.join(changed)})"

@@ -28,13 +28,27 @@ __all__ = [
 
 MOST_TEXT = 500_000_000
 """Bytes of text that a tokenizer is trained on, at most."""
-MARKS_BYTES = 500_000
-"""Bytes at the beginning of a text that tell whether it has combining marks."""
+MARKS_TEXT = 500_000
+"""Characters from all over a text that tell whether it has combining marks."""
 _MESSAGE = "\u2063message\u2063"
 """A message that no template contains."""
 _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
 """Three words in a row: names of roles and special tokens are shorter."""
-_ROLES = ("bos", "eos", "pad", "cls", "sep", "mask")
+_SETTINGS = (
+    "add_prefix_space",
+    "chat_control_tokens",
+    "chat_template",
+    "clean_up_tokenization_spaces",
+    "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
+    "extra_special_tokens",
+    "model_input_names",
+    "model_max_length",
+    "padding_side",
+    "response_template",
+    "split_special_tokens",
+    "truncation_side",
+)
+"""Settings that every class of tokenizers has, besides the special tokens."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +75,7 @@ def train_tokenizer(
     whole = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     text = whole.bounded(MOST_TEXT)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    if (backend := keep_marks(backend_of(pattern), whole.sample_bytes(MARKS_BYTES))) is not None:
+    if (backend := keep_marks(backend_of(pattern), text.sample_throughout(MARKS_TEXT))) is not None:
         changed = _wrapped(backend, pattern, unk_token=pattern.unk_token)
         if config is None or _is_loaded_unchanged(changed, config):
             logger.info("the text has combining marks: the tokenizer is not to cut words at them, nor to delete them")
@@ -170,14 +184,9 @@ def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: st
 
     Classes of single models, such as `GPT2Tokenizer`, load only a vocabulary, and build the rest themselves.
     """
-    roles = {f"{role}_token": getattr(like, f"{role}_token", None) for role in _ROLES} | {"unk_token": unk_token}
+    given = {name: getattr(like, name, None) for name in _SETTINGS} | like.special_tokens_map | {"unk_token": unk_token}
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        **{role: token for role, token in roles.items() if token is not None},
-        model_max_length=like.model_max_length,
-        model_input_names=like.model_input_names,
-        padding_side=like.padding_side,
-        chat_template=getattr(like, "chat_template", None),
+        tokenizer_object=backend, **{name: value for name, value in given.items() if value is not None}
     )
 
 

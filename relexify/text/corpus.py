@@ -10,6 +10,7 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Annotated
+from zlib import crc32
 
 from relexify.errors import InputError
 from relexify.text.opening import describe_type, find_sources
@@ -230,6 +231,23 @@ class Corpus:
             left -= len(encoded) + 1
         return "\n".join(taken)
 
+    def sample_throughout(self, limit: int) -> str:
+        r"""Return up to `limit` characters in different pieces from all over the text, joined by `\n`."""
+        taken: dict[int, str] = {}
+        length, every = 0, 1
+        for piece in (line[start : start + _PIECE] for line in self for start in range(0, len(line), _PIECE)):
+            # A hash decides, because the lines of two languages may alternate.
+            number = crc32(piece.encode("utf-8", "surrogatepass"))
+            if number % every or number in taken:
+                continue
+            taken[number] = piece
+            length += len(piece) + 1
+            while length > limit and len(taken) > 1:  # half of those up to here
+                every *= 2
+                taken = {each: piece for each, piece in taken.items() if each % every == 0}
+                length = sum(len(piece) + 1 for piece in taken.values())
+        return "\n".join(taken.values())[:limit]
+
     @cached_property
     def _fingerprint(self) -> str:
         prints = [source.fingerprint() for source in self.sources]
@@ -275,3 +293,4 @@ def _lines(document: str) -> Iterable[str]:
 
 
 _HASHES = 1 << 64
+_PIECE = 1_000  # characters

@@ -29,10 +29,15 @@ _CLASS_OR_LETTER = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\p\{L\}")
 _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
+_SPACE_BEFORE_TEXT = (
+    {"type": "Prepend", "prepend": " "},
+    {"type": "Replace", "pattern": {"Regex": "^  "}, "content": " "},  # unless it begins with one
+)
+"""What `add_prefix_space` does, as a normaliser: each part of a text that is cut beforehand would get a space."""
+
+
 def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
     """Return a tokenizer that neither cuts the words of a text at marks nor deletes them; None if the given one is so.
-
-    A byte-level tokenizer that puts a space before every text (`add_prefix_space`) cuts nevertheless.
 
     Args:
         backend: The tokenizer.
@@ -40,11 +45,14 @@ def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
     """
     before = json.loads(backend.to_str())
     after = dict(before)
-    if _share_of_marks(text) >= _LEAST_SHARE:
-        after["pre_tokenizer"] = _uncut(before["pre_tokenizer"])
     apart = unicodedata.normalize("NFD", text)
     if _share_of_marks(apart) >= _LEAST_LATIN_SHARE or _share_of_marks(_LATIN.sub("", apart)) >= _LEAST_SHARE:
         after["normalizer"] = _unstripped(before["normalizer"])
+    if _share_of_marks(text) >= _LEAST_SHARE:
+        after["pre_tokenizer"] = _uncut(before["pre_tokenizer"])
+        if any(map(_cuts_after_space, _parts(before["pre_tokenizer"])[:1])):
+            normalisers = [] if after["normalizer"] is None else [after["normalizer"]]
+            after["normalizer"] = {"type": "Sequence", "normalizers": [*normalisers, *_SPACE_BEFORE_TEXT]}
     return None if after == before else Tokenizer.from_str(json.dumps(after))
 
 
@@ -58,20 +66,39 @@ def _share_of_marks(text: str) -> float:
 
 def _uncut(component: Any) -> Any:
     """Return a pre-tokeniser whose words are runs of letters, marks and joiners."""
+    parts = _parts(component)
+    uncut = []
+    for index, part in enumerate(parts):
+        # After another one that cuts, a space is put before each of the parts.
+        uncut += [part] if index and _cuts_after_space(part) else _uncut_part(part)
+    if uncut == parts:
+        return component
+    # Not nested: transformers gives a tokenizer all bytes only if it finds ByteLevel in the outermost sequence.
+    return uncut[0] if len(uncut) == 1 else {"type": "Sequence", "pretokenizers": uncut}
+
+
+def _parts(component: Any) -> list[Any]:
+    """Return the pre-tokenisers that a sequence, which may be nested, applies in turn."""
     if component is None:
-        return None
-    if "pretokenizers" in component:
-        uncut = [_uncut(each) for each in component["pretokenizers"]]
-        # Not nested: transformers gives a tokenizer all bytes only if it finds ByteLevel in the outermost sequence.
-        return {**component, "pretokenizers": [part for each in uncut for part in each.get("pretokenizers", [each])]}
-    pattern = component.get("pattern", {}).get("Regex", "")
-    if component["type"] == "Split" and r"\p{M}" not in pattern:
-        return {**component, "pattern": {"Regex": _with_marks(pattern)}} if pattern else component
-    # With `add_prefix_space`, each part that is cut beforehand would get a space.
-    if component["type"] == "ByteLevel" and component["use_regex"] and not component["add_prefix_space"]:
+        return []
+    if "pretokenizers" not in component:
+        return [component]
+    return [part for each in component["pretokenizers"] for part in _parts(each)]
+
+
+def _uncut_part(part: Any) -> list[Any]:
+    pattern = part.get("pattern", {}).get("Regex", "")
+    if part["type"] == "Split" and pattern and r"\p{M}" not in pattern:
+        return [{**part, "pattern": {"Regex": _with_marks(pattern)}}]
+    if part["type"] == "ByteLevel" and part["use_regex"]:
         cut = {"type": "Split", "pattern": {"Regex": _with_marks(_GPT2_WORDS)}, "behavior": "Isolated", "invert": False}
-        return {"type": "Sequence", "pretokenizers": [cut, {**component, "use_regex": False}]}
-    return component
+        return [cut, {**part, "use_regex": False, "add_prefix_space": False}]
+    return [part]
+
+
+def _cuts_after_space(part: Any) -> bool:
+    """Whether a pre-tokeniser puts a space before a text that lacks one, and then cuts it."""
+    return bool(part["type"] == "ByteLevel" and part["use_regex"] and part["add_prefix_space"])
 
 
 def _with_marks(pattern: str) -> str:

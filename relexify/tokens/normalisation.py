@@ -28,7 +28,7 @@ def normaliser_of(tokenizer: AnyTokenizer) -> Callable[[str], str] | None:
         except UnicodeEncodeError:  # a lone surrogate, which no tokenizer reads
             return word
         if family is TokenizerFamily.BYTE_LEVEL:
-            return seen
+            return seen.removeprefix(" ") if prepends and not word.startswith(" ") else seen
         if family is not TokenizerFamily.METASPACE:
             return seen.strip(" ")  # BERT's puts spaces around ideographs
         seen = seen.replace(METASPACE, " ")

@@ -8,12 +8,21 @@ import unicodedata
 from contextlib import nullcontext
 
 import pytest
-from tokenizers import pre_tokenizers
-from transformers import AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
+from tokenizers import normalizers, pre_tokenizers
+from transformers import (
+    AutoTokenizer,
+    GPT2Config,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen3Config,
+    RobertaConfig,
+)
 
 from relexify.errors import InputError
 from relexify.pretrained import tokenizers
 from relexify.text import Corpus
+from relexify.tokens import encode_words, normaliser_of
 from tests import pico
 
 HINDI = ["नदी", "किताब", "विद्यार्थी", "हिन्दी", "दरवाज़ा", "पढ़ता", "खिड़की", "छोटा"]
@@ -41,6 +50,73 @@ def test_words_with_vowel_marks_are_neither_cut_nor_stripped(tmp_path, layout):
     assert target.decode(target(lines[0], add_special_tokens=False).input_ids) == lines[0]
     tokenizers.save_tokenizer(target, tmp_path)
     assert AutoTokenizer.from_pretrained(tmp_path)(lines[:20]).input_ids == target(lines[:20]).input_ids
+
+
+PREFIXED = pre_tokenizers.ByteLevel(add_prefix_space=True)
+
+
+@pytest.mark.parametrize("cut", [PREFIXED, pre_tokenizers.Sequence([pre_tokenizers.Sequence([PREFIXED])])])
+@pytest.mark.parametrize("normaliser", [None, normalizers.NFC()])
+@pytest.mark.parametrize("config", [GPT2Config(), RobertaConfig()])
+def test_a_tokenizer_that_puts_a_space_before_a_text_does_not_cut_words_at_marks(tmp_path, normaliser, config, cut):
+    like = pico.byte_level()
+    like.backend_tokenizer.pre_tokenizer = cut
+    like.backend_tokenizer.normalizer = normaliser
+    draw = random.Random(0)
+    lines = [" ".join(draw.choices(HINDI, k=8)) for _ in range(200)]
+    target = tokenizers.train_tokenizer(Corpus.from_lines(lines), like=like, vocab_size=600, config=config)
+    words = lines[0].split()
+    assert [target.decode(id) for id in target(lines[0]).input_ids] == [f" {word}" for word in words]
+    assert target(f" {lines[0]}").input_ids == target(lines[0]).input_ids  # no second space
+    assert target.tokenize(f"  {words[0]}")[0] == "Ġ"
+    assert encode_words(target, words) == [[id] for id in target(lines[0]).input_ids]
+    assert normaliser_of(target) is None or normaliser_of(target)(words[0]) == words[0]
+    config.save_pretrained(tmp_path)
+    tokenizers.save_tokenizer(target, tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path)(lines[:20]).input_ids == target(lines[:20]).input_ids
+
+
+def test_a_space_before_every_part_of_a_text_stays():
+    like = pico.byte_level()
+    like.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(), PREFIXED])
+    target = tokenizers.train_tokenizer(Corpus.from_lines([" ".join(HINDI)] * 50), like=like, vocab_size=400)
+    assert target.decode(target("12ab").input_ids) == like.decode(like("12ab").input_ids) == " 12 ab"
+
+
+def test_marks_are_found_anywhere_in_a_text():
+    lines = [f"{sentence} {number}" for number, sentence in enumerate(pico.sentences(20_000))]
+    mixed = [*lines, *(f"{number} {' '.join(HINDI)}" for number in range(3_000))]
+    assert sum(map(len, lines)) > 500_000
+    like = pico.byte_level()
+    target = tokenizers.train_tokenizer(Corpus.from_lines(mixed), like=like, vocab_size=600)
+    assert len(target.tokenize(f" {' '.join(HINDI)}")) == len(HINDI)
+
+
+def test_a_tokenizer_with_marks_keeps_the_settings_of_the_source(tmp_path):
+    like = pico.byte_level()
+    like.add_special_tokens({"extra_special_tokens": ["<|tool|>"]})
+    settings = {
+        "truncation_side": "left",
+        "padding_side": "left",
+        "clean_up_tokenization_spaces": True,
+        "split_special_tokens": True,
+        "model_max_length": 77,
+    }
+    like = PreTrainedTokenizerFast(
+        tokenizer_object=like.backend_tokenizer,
+        **like.special_tokens_map,
+        extra_special_tokens=["<|tool|>"],
+        image_token="<|image|>",
+        **settings,
+    )
+    target = tokenizers.train_tokenizer(Corpus.from_lines([" ".join(HINDI)] * 20), like=like, vocab_size=500)
+    tokenizers.save_tokenizer(target, tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for name, value in settings.items():
+        assert getattr(loaded, name) == value
+    assert loaded.extra_special_tokens == ["<|tool|>"]
+    assert loaded.image_token == "<|image|>"
+    assert loaded.special_tokens_map == like.special_tokens_map
 
 
 def test_a_byte_level_tokenizer_with_marks_has_all_bytes():

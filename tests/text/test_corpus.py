@@ -540,3 +540,19 @@ def test_a_missing_package_is_named_with_its_extra(
 def test_a_corpus_opened_twice_is_the_same_corpus() -> None:
     corpus = Corpus.from_lines(["a"])
     assert Corpus.open(corpus) is corpus
+
+
+def test_a_sample_throughout_has_alternating_lines_and_parts_of_a_single_long_one() -> None:
+    lines = [f"{'abcd'[number % 4]}{number}" for number in range(20_000)]
+    sample = Corpus.from_lines(lines).sample_throughout(10_000)
+    assert len(sample) <= 10_000
+    taken = sample.split("\n")
+    assert {line[0] for line in taken} == set("abcd")
+    places = [int(line[1:]) for line in taken]
+    assert min(places) < 2_000
+    assert max(places) > 18_000
+    assert places == sorted(places)
+    joined = Corpus.from_lines([" ".join(lines)]).sample_throughout(10_000)
+    assert 1_000 < len(joined) <= 10_000
+    assert Corpus.from_lines(lines[:10]).sample_throughout(10_000) == "\n".join(lines[:10])
+    assert Corpus.from_lines(["the same"] * 5_000).sample_throughout(10_000) == "the same"

@@ -256,6 +256,28 @@ def llama3_layout(lines: list[str] | None = None, size: int = 400) -> PreTrained
     return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=bos, eos_token=special[1])
 
 
+def xglm_layout() -> PreTrainedTokenizerFast:
+    """XGLM's layout: a text begins with the end token, though there is a beginning token."""
+    tokenizer = byte_level(bos_token="<s>", eos_token="</s>")
+    return begin_texts_with(tokenizer, "</s>")
+
+
+def glm_layout() -> PreTrainedTokenizerFast:
+    """GLM's layout: a text begins with two special tokens, neither of which has a role."""
+    tokenizer = byte_level(eos_token="</s>")
+    tokenizer.add_special_tokens({"extra_special_tokens": ["[gMASK]", "<sop>"]})
+    return begin_texts_with(tokenizer, "[gMASK]", "<sop>")
+
+
+def begin_texts_with(tokenizer: PreTrainedTokenizerFast, *tokens: str) -> PreTrainedTokenizerFast:
+    """Make a tokenizer put tokens before every text, in place."""
+    ids = [(token, tokenizer.convert_tokens_to_ids(token)) for token in tokens]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=[*tokens, "$A"], special_tokens=ids
+    )
+    return tokenizer
+
+
 def qwen_layout(lines: list[str] | None = None, size: int = 400) -> PreTrainedTokenizerFast:
     """Qwen's layout: NFC, no frame around a text, and tokens for tools that are not special."""
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]

@@ -404,10 +404,12 @@ def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Archit
     """Return windows [windows × length] as a model of some architecture reads them."""
     tokens = torch.from_numpy(windows)
     if kind == "decoder":
-        read, written = tokens[:, :-1].clone(), tokens[:, 1:]
-        if (start := text_start(tokenizer)) is not None:
-            read[:, 0] = start
-        return _Batch({"input_ids": read}, torch.ones_like(written, dtype=torch.bool), written.flatten())
+        before = torch.tensor(text_start(tokenizer), dtype=torch.int64).expand(len(tokens), -1)
+        extra = max(0, before.shape[1] - 1)  # the last one takes the place of the first token, others take room
+        read, written = tokens[:, extra:-1], tokens[:, extra + 1 :]
+        read = torch.cat([before, read[:, 1:]], dim=1) if before.shape[1] else read
+        predicts = pad(torch.ones_like(written, dtype=torch.bool), (extra, 0))
+        return _Batch({"input_ids": read}, predicts, written.flatten())
     if kind == "encoder-decoder":
         read, written = (half.contiguous() for half in tokens.tensor_split(2, dim=1))
         inputs = {"input_ids": read, "labels": written}

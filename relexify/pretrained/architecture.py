@@ -127,13 +127,16 @@ def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
     return encoding.ids[: text[0]], encoding.ids[text[-1] + 1 :]
 
 
-def text_start(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Return the id of the beginning-of-text token if the tokenizer itself puts it before a text, else None.
+def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return the ids of the special tokens that the tokenizer itself puts before a text, for a decoder.
 
-    Decoders such as Llama and Gemma were trained with it as the first token of a text, and are used with it.
+    Decoders such as Llama and Gemma were trained with their beginning-of-text token as the first token of a text, and
+    are used with it; XGLM with its end token, GLM with two tokens, others with none.
     """
-    start: int | None = tokenizer.bos_token_id
-    return start if start is not None and tokenizer("a").input_ids[:1] == [start] else None
+    framed: list[int] = tokenizer("a").input_ids
+    text: list[int] = tokenizer("a", add_special_tokens=False).input_ids
+    starts = (index for index in range(len(framed)) if framed[index : index + len(text)] == text)
+    return framed[: next(starts, 0)] if text else []
 
 
 def logit_factor(config: PreTrainedConfig) -> float:

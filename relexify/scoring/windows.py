@@ -81,9 +81,13 @@ def held_out_windows(
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
     warn_about_unknown(tokenizer, stream)
     if kind == "decoder":
-        inputs, labels = _decoder_windows(stream, separator, length)
-        if (start := text_start(tokenizer)) is not None:
-            inputs[:, 0] = start
+        start = text_start(tokenizer)
+        # The last special token before a text takes the place of the token before it, others take room.
+        inputs, labels = _decoder_windows(stream, separator, length - max(0, len(start) - 1))
+        if start:
+            before = np.tile(start, (len(inputs), 1))
+            inputs = np.concatenate([before, inputs[:, 1:]], axis=1)
+            labels = np.concatenate([np.full_like(before[:, 1:], IGNORED), labels], axis=1)
         size += len(lines)  # a decoder predicts the line breaks too
     else:
         inputs, labels = _encoder_windows(tokenizer, stream, separator, length, mask_stride)

@@ -46,6 +46,18 @@ def mean_prediction(model, tokenizer):
     return torch.cat(logits).softmax(dim=-1).mean(dim=0)
 
 
+@pytest.mark.parametrize(("layout", "before"), [(pico.xglm_layout, ["</s>"]), (pico.glm_layout, ["[gMASK]", "<sop>"])])
+def test_predictions_are_measured_after_the_tokens_that_a_text_begins_with(layout, before):
+    tokenizer = layout()
+    windows = np.arange(24).reshape(2, 12)
+    batch = unigram_module._batch(tokenizer, windows, "decoder")
+    read, extra = batch.inputs["input_ids"], len(before) - 1
+    assert tokenizer.convert_ids_to_tokens(read[0].tolist())[: len(before)] == before
+    assert read[:, len(before) :].tolist() == windows[:, len(before) : -1].tolist()
+    assert batch.predicts.sum(dim=1).tolist() == [11 - extra] * 2
+    assert batch.labels.tolist() == windows[:, len(before) :].flatten().tolist()
+
+
 @pytest.mark.parametrize("family", list(CHANGED))
 def test_every_family_predicts_the_text_better_and_keeps_its_inner_parameters(family):
     result = grafted(family)

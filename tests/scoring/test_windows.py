@@ -70,13 +70,22 @@ def test_a_decoder_sees_the_token_before_the_one_it_predicts(paragraphs, length)
         assert labels[counted].tolist() == stream[start : start + width][counted].tolist()
 
 
-@pytest.mark.parametrize("layout", [pico.llama2_layout, pico.llama3_layout, pico.gemma_layout])
+LAYOUTS = [pico.llama2_layout, pico.llama3_layout, pico.gemma_layout, pico.xglm_layout, pico.glm_layout]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_windows_of_a_decoder_begin_as_its_tokenizer_begins_a_text(layout):
     tokenizer, lines = layout(), pico.sentences(5)
     held_out = held_out_windows(tokenizer, lines, "decoder", length=20)
+    assert held_out.inputs.shape == held_out.labels.shape
+    assert held_out.inputs.shape[1] == 20
     assert len(held_out.inputs) > 2
-    assert (held_out.inputs[:, 0] == tokenizer.bos_token_id).all()
-    assert held_out.inputs[0, 1:5].tolist() == tokenizer(lines[0]).input_ids[1:5]
+    number = len(tokenizer(lines[0]).input_ids) - len(tokenizer(lines[0], add_special_tokens=False).input_ids)
+    assert (held_out.inputs[:, :number] == tokenizer(lines[0]).input_ids[:number]).all()
+    assert held_out.inputs[0, :7].tolist() == tokenizer(lines[0]).input_ids[:7]
+    for inputs, targets in zip(held_out.inputs, held_out.labels, strict=True):
+        seen = np.flatnonzero(targets[number - 1 : -1] != IGNORED) + number
+        assert (inputs[seen] == targets[seen - 1]).all()  # what is predicted at a position is read at the next one
     labels = held_out.labels[held_out.labels != IGNORED].tolist()
     ids = [tokenizer(line, add_special_tokens=False).input_ids for line in lines]
     assert labels == [id for row in ids for id in (*row, tokenizer.eos_token_id)]  # every token is predicted once

@@ -97,6 +97,19 @@ def test_a_decoder_whose_tokenizer_begins_texts_with_a_token_has_it_in_every_seq
     assert torch.equal(batch["labels"], plain["labels"])
 
 
+def test_a_decoder_whose_tokenizer_begins_texts_with_two_tokens_predicts_neither():
+    tokenizer = pico.glm_layout()
+    blocks = Blocks(stream(np.arange(5 * LENGTH + 1)), tokenizer, "decoder", length=LENGTH)
+    batch = blocks.batch(list(range(blocks.count)))
+    before = tokenizer.convert_tokens_to_ids(["[gMASK]", "<sop>"])
+    assert batch["input_ids"].shape == batch["labels"].shape == (blocks.count, LENGTH)
+    assert (batch["input_ids"][:, :2] == torch.tensor(before)).all()
+    assert (batch["labels"][:, 0] == IGNORED).all()
+    assert torch.equal(batch["labels"][:, 2:], batch["input_ids"][:, 2:] + 1)
+    labels = batch["labels"][:, 1:].flatten()
+    assert sorted(labels.tolist()) == list(range(1, len(labels) + 1))  # each token of the text once
+
+
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_a_row_depends_on_its_position_and_not_on_its_batch(packed, tokenizer, kind):
     blocks = Blocks(packed, tokenizer, kind, length=LENGTH)

@@ -69,7 +69,9 @@ class Blocks:
         seed: int = 0,
     ) -> None:
         self.frame = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
-        self.body = length - len(self.frame[0]) - len(self.frame[1])
+        self.start = torch.tensor(text_start(tokenizer) if kind != "encoder" else [], dtype=torch.int64)
+        # The last special token before a text takes the place of the token before it, others take room.
+        self.body = length - len(self.frame[0]) - len(self.frame[1]) - max(0, len(self.start) - 1)
         self.count = packed.blocks(self.body)
         self.packed, self.seed = packed, seed
         if self.count < 1:
@@ -78,7 +80,6 @@ class Blocks:
                 "give more text, or shorter sequences (length)"
             )
         self.masks = Masks(tokenizer, masking, seed) if kind == "encoder" else None
-        self.start = text_start(tokenizer)
 
     @property
     def label_share(self) -> float:
@@ -92,10 +93,12 @@ class Blocks:
         starts = np.array([int(self._order(epoch)[index]) * self.body for epoch, index in by_epoch])
         rows = torch.from_numpy(self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64))
         if self.masks is None:
-            inputs = rows[:, :-1].clone()
-            if self.start is not None:  # as in scores and in use, a sequence begins with it; labels stay as they are
-                inputs[:, 0] = self.start
-            return {"input_ids": inputs, "labels": rows[:, 1:].contiguous()}
+            inputs, labels = rows[:, :-1], rows[:, 1:].contiguous()
+            if len(self.start):  # as in scores and in use, a sequence begins with it
+                before = self.start.expand(len(rows), -1)
+                inputs = torch.cat([before, inputs[:, 1:]], dim=1)
+                labels = torch.cat([torch.full_like(before[:, 1:], IGNORED), labels], dim=1)
+            return {"input_ids": inputs.contiguous(), "labels": labels}
         before, after = (torch.tensor(ids, dtype=torch.int64).expand(len(rows), -1) for ids in self.frame)
         return self.masks(torch.cat([before, rows, after], dim=1), positions)
 

@@ -134,8 +134,7 @@ def _states(
     kind = architecture_in_config(model.config)
     if kind == "encoder-decoder":
         raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
-    start = text_start(tokenizer)
-    before, after = encoder_frame(tokenizer) if kind == "encoder" else ([] if start is None else [start], [])
+    before, after = encoder_frame(tokenizer) if kind == "encoder" else (text_start(tokenizer), [])
     length = min(512, usable_length(model) or 512) - len(before) - len(after)
     lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
     # What a decoder predicts is the text itself: nothing masked, no special token before it, and every token once.

@@ -401,7 +401,7 @@ def embedding_vectors(
     rows = np.asarray(embedding[: len(vocabulary)], dtype=np.float32)
     special = np.array([form.is_special for form in vocabulary.forms])
     centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
-    whole = [form.text for form in vocabulary.forms if form.starts_word and form.text.isalpha()]
+    whole = [form.text for form in vocabulary.forms if form.starts_word and form.is_word]
     alike: list[str] = []
     if (normalise := normaliser_of(tokenizer)) is not None:
         in_vocabulary = set(whole)

@@ -6,10 +6,12 @@ sources.py         read documents from each kind of them
 decoding.py        decompress and decode files in bounded memory
 remote.py          download files behind a URL into the cache
 words.py           split text into words
+casing.py          upper and lower case of words
 segmentation.py, candidates.py   find the words of languages written without spaces
 invented.py, prose.py            an invented language and English prose, for the demo and the tests
 """
 
+from relexify.text.casing import capitalised, has_dotless_i, spellings
 from relexify.text.corpus import HELD_OUT_EVERY, Corpus, TextInput, TextSource
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
@@ -23,9 +25,12 @@ __all__ = [
     "Segmenter",
     "TextInput",
     "TextSource",
+    "capitalised",
     "english_from_python",
+    "has_dotless_i",
     "invent",
     "is_unspaced",
+    "spellings",
     "split_words",
     "train_segmenter",
 ]

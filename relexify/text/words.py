@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["WordSplitter", "is_unspaced", "split_words", "unspaced_runs"]
+__all__ = ["INVISIBLE_JOINERS", "WordSplitter", "is_unspaced", "split_words", "unspaced_runs"]
 
 WordSplitter = Callable[[str], list[str]]
 """Splits a paragraph into words, numbers and punctuation marks."""
@@ -75,7 +75,7 @@ def _kind(character: str) -> int | None:
         return 2 if character.isdecimal() else int(not is_unspaced(character))
     if unicodedata.category(character)[0] == "M":
         return 0 if is_unspaced(character) else 3
-    return 3 if character in _INVISIBLE_JOINERS else None
+    return 3 if character in INVISIBLE_JOINERS else None
 
 
 def _limit(text: str) -> int:
@@ -88,7 +88,7 @@ _LAST_CODE = 0x10FFFF
 _LAST_LETTER = 0x323B0  # every letter of Unicode comes before it
 _LATE_MARKS = 0xE0100  # the 240 variation selectors that come long after it
 _JOINERS = "'’‘＇·׳״\u2010\u2011-"
-_INVISIBLE_JOINERS = "\u00ad\u200c\u200d"  # soft hyphens; Persian and Indic words hold the other two
+INVISIBLE_JOINERS = "\u00ad\u200c\u200d"  # soft hyphens; Persian and Indic words hold the other two
 _TIBETAN_DOTS = "་༌"  # between syllables, not only between words
 
 _UNSPACED_BLOCKS = (

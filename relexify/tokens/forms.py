@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relexify.text import is_unspaced
+from relexify.text.words import INVISIBLE_JOINERS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -56,10 +57,12 @@ class TokenForm(NamedTuple):
 
     @property
     def is_word(self) -> bool:
-        """Whether it may be a whole word: letters and marks after a space, or of a script without spaces."""
+        """Whether it may be a whole word: letters, marks and joiners after a space, or of a script without spaces."""
         if self.is_special or self.is_byte or not (self.starts_word or is_unspaced(self.text[:1] or " ")):
             return False
-        return self.text[:1].isalpha() and all(unicodedata.category(each)[0] in "LM" for each in self.text)
+        return self.text[:1].isalpha() and all(
+            unicodedata.category(each)[0] in "LM" or each in INVISIBLE_JOINERS for each in self.text
+        )
 
 
 class TokenizerFamily(StrEnum):

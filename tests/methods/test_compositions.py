@@ -91,6 +91,37 @@ def test_neutral_tokens_match_across_families():
     assert mixture.sources(id_of(TARGET, ",", starts_word=False)) == [(",", 1.0)]
 
 
+def test_digits_and_punctuation_of_other_scripts_are_those_of_latin_script():
+    lines = ["१ २ ३ ४२ ।", "٧ ؟ ،", "๙ 。", "日 月"] * 30
+    target = pico.unigram(lines, size=80)
+    mixture = neutral(SOURCE, target)
+    by_text = {form.text: id for id, form in enumerate(vocabulary_of(target).forms)}
+    for text, latin in [
+        ("३", "3"),
+        ("٧", "7"),
+        ("๙", "9"),
+        ("।", "."),
+        ("؟", "?"),
+        ("،", ","),
+        ("。", "."),
+    ]:
+        assert [token.removeprefix("Ġ") for token, _ in mixture.sources(by_text[text])] == [latin]
+    assert not mixture.known[by_text["日"]]
+    assert not shared(SOURCE, target).known[by_text["३"]], "that is what FOCUS calls shared"
+
+
+def test_translations_begin_with_the_capitals_of_their_language():
+    lines = ["ilk İlk Ilk ışık Işık ბინა"] * 40
+    target = train_tokenizer_like(SOURCE, lambda: lines, 340)
+    known = translations(SOURCE, target, BilingualLexicon((("first", "ilk"), ("light", "ışık")))).known
+    assert known[id_of(target, "İlk")]
+    assert known[id_of(target, "Işık")]
+    assert not known[id_of(target, "Ilk")]
+    known = translations(SOURCE, target, BilingualLexicon((("first", "ilk"),))).known
+    assert known[id_of(target, "Ilk")]
+    assert not known[id_of(target, "İlk")]
+
+
 def test_shared_tokens_beyond_ascii_match_across_families():
     lines = pico.sentences(words=pico.foreign_words(), seed=3)
     source, target = pico.unigram(lines), pico.byte_level(lines)

@@ -81,6 +81,14 @@ def test_the_family_of_a_real_tokenizer_is_recognised(make, family):
     assert "river" in {form.text for form in vocabulary.forms}
 
 
+def test_words_may_have_joiners_and_marks():
+    for text in ("می\u200cخواهم", "हिन्दी", "क्\u200dष", "שָׁלוֹם", "ߞߊ߲߬ߘߐ"):
+        assert TokenForm(text, starts_word=True).is_word
+        assert not TokenForm(text).is_word
+    assert TokenForm("ภาษา").is_word
+    assert not TokenForm("\u200c", starts_word=True).is_word
+
+
 def test_a_bare_backend_gives_the_same_forms_as_its_wrapper():
     tokenizer = pico.wordpiece()
     wrapped, bare = vocabulary_of(tokenizer), vocabulary_of(tokenizer.backend_tokenizer)

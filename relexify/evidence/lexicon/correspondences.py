@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from relexify.evidence.lexicon.lexicon import BilingualLexicon
+from relexify.text import has_dotless_i, spellings
 
 __all__ = ["Correspondences", "choose_held_out", "find_correspondences", "questions"]
 
@@ -64,7 +65,8 @@ def find_correspondences(
 
     A word is looked up as it is, in lower case and in title case, and every combination found on both sides counts. So
     a lower-case pair counts four times: on each side, the word itself equals its lower case. WECHSEL weights its
-    dictionary this way, and its rotations are reproduced only with these repeats.
+    dictionary this way, and its rotations are reproduced only with these repeats. Upper and lower case are those of
+    the language: the dictionary tells whether it has an i without a dot, as Turkish does.
 
     Args:
         lexicon: The dictionary.
@@ -73,8 +75,11 @@ def find_correspondences(
     """
     words: dict[str, int] = {}
     found = []
+    dotless = [has_dotless_i(side) for side in (lexicon.source_words, lexicon.target_words)]
     for entry, (source, target) in enumerate(lexicon.pairs):
-        for source_row, target_row in product(_rows(source, source_index), _rows(target, target_index)):
+        for source_row, target_row in product(
+            _rows(source, source_index, dotless[0]), _rows(target, target_index, dotless[1])
+        ):
             found.append((source_row, target_row, entry, words.setdefault(source.casefold(), len(words))))
     table = np.array(found, dtype=np.int64).reshape(-1, 4)
     return Correspondences(table[:, 0], table[:, 1], table[:, 2], table[:, 3], len(lexicon))
@@ -108,5 +113,5 @@ def questions(pairs: Correspondences, mask: np.ndarray) -> tuple[np.ndarray, lis
     return np.array(list(first.values()), dtype=np.int64), list(answers.values())
 
 
-def _rows(word: str, index: Mapping[str, int]) -> list[int]:
-    return [index[variant] for variant in (word, word.lower(), word.title()) if variant in index]
+def _rows(word: str, index: Mapping[str, int], dotless_i: bool) -> list[int]:
+    return [index[each] for each in spellings(word, dotless_i=dotless_i) if each in index]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +19,9 @@ from relexify.storage.fingerprint import NO_EFFECT
 __all__ = ["BilingualLexicon"]
 
 Pair = tuple[str, str]
+
+_INNER_APOSTROPHE = re.compile(r"(\w)(['’‘ʼʻ`´＇])(?=\w)")
+_APOSTROPHE = re.compile(r"(\w?)(['’‘ʼʻ`´＇])")
 
 
 @dataclass(frozen=True)
@@ -92,23 +98,35 @@ class BilingualLexicon:
         return BilingualLexicon(tuple((target, source) for source, target in self.pairs), name=self.name)
 
     def spelled_like(self, text: str) -> BilingualLexicon:
-        """Return the dictionary with its target words in the Unicode form that prevails in a text.
+        """Return the dictionary with its target words in the characters that prevail in a text.
 
-        Not every text is in NFC. Some have most marks as characters of their own (NFD), and many texts in Hindi or
-        Bengali have letters with a dot as one character (U+095C), which NFC takes apart.
+        Not every text is in NFC. Some have most marks as characters of their own (NFD), Vietnamese ones often only the
+        tones, and many in Hindi or Bengali have letters with a dot as one character (U+095C), which NFC takes apart.
+        The apostrophe inside words of Uzbek, Ukrainian or Swahili has several forms too, one of them after each letter.
         """
-        alone = {each: unicodedata.normalize("NFC", each) for each in sorted(set(text))}
-        whole = {parts: each for each, parts in alone.items() if parts != each and text.count(each) > text.count(parts)}
-        # NFC shortens a text by each mark that it joins to a letter, and NFD lengthens it by each that it takes off.
-        size = sum(len(alone[each]) for each in text)
-        joined, apart = (len(unicodedata.normalize(form, text)) for form in ("NFC", "NFD"))
-        form: Literal["NFC", "NFD"] = "NFD" if size - joined > apart - size else "NFC"
+        pattern = _letters_with_marks()
+        # The most frequent first, which each letter keeps; of equal ones, the first of the text.
+        counts = Counter(pattern.findall(text)).most_common()
+        forms: dict[str, str] = {}
+        joined = apart = 0
+        for letter, count in counts:
+            composed, decomposed = (unicodedata.normalize(form, letter) for form in ("NFC", "NFD"))
+            forms.setdefault(composed, letter)
+            if len(composed) < len(decomposed):  # else the two say nothing about what the text prefers
+                joined, apart = joined + count * (letter == composed), apart + count * (letter == decomposed)
+        form: Literal["NFC", "NFD"] = "NFD" if apart > joined else "NFC"  # of letters that the text does not have
+
+        apostrophes: dict[str, str] = {}
+        for (before, mark), _ in Counter(_INNER_APOSTROPHE.findall(text)).most_common():
+            apostrophes.setdefault(before.lower(), mark)
+            apostrophes.setdefault("", mark)  # after letters that have none in the text
 
         def spelled(word: str) -> str:
-            word = unicodedata.normalize(form, word)
-            for parts, each in whole.items():
-                word = word.replace(parts, each)
-            return word
+            letters = pattern.findall(unicodedata.normalize("NFC", word))
+            word = "".join(forms.get(letter, unicodedata.normalize(form, letter)) for letter in letters)
+            if not apostrophes or _APOSTROPHE.search(word) is None:
+                return word
+            return _APOSTROPHE.sub(lambda found: found[1] + apostrophes.get(found[1].lower(), apostrophes[""]), word)
 
         return replace(self, pairs=tuple((source, spelled(target)) for source, target in self.pairs))
 
@@ -144,6 +162,13 @@ class BilingualLexicon:
         best = ((source, sorted(found, key=lambda target: -found[target])[:limit]) for source, found in scores.items())
         pairs = tuple((source, target) for source, targets in best for target in targets)
         return BilingualLexicon(pairs, name=" through ".join(filter(None, (self.name, other.name))))
+
+
+@cache
+def _letters_with_marks() -> re.Pattern[str]:
+    """Return the pattern of a character and the marks that Unicode's forms may join to it."""
+    marks = "".join(chr(code) for code in range(sys.maxunicode) if unicodedata.combining(chr(code)))
+    return re.compile(f".[{marks}]*", re.DOTALL)
 
 
 def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:

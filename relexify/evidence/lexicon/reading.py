@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
+from itertools import chain, islice, product
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon.dictd import read_dictd
+from relexify.evidence.lexicon.dictd import ASIDE, read_dictd
 from relexify.evidence.lexicon.files import read_lines, tidy
 from relexify.evidence.lexicon.tei import read_tei
 from relexify.text.decoding import open_decompressed
@@ -16,6 +18,12 @@ __all__ = ["read_pairs", "read_two_columns"]
 
 LONGEST_SIDE = 1_000
 """Characters of the longest word or phrase; longer ones are not translations, and tokenizers may fail on them."""
+LONGEST_ITEM = 3
+"""Words of the longest item in a list of translations; with a longer one, a comma is part of a sentence."""
+FIRST_PAIRS, LEAST_LISTS = 10_000, 0.02
+"""Share of the first pairs that are lists, if lists of translations are usual in a file. In WECHSEL's lists from
+Wiktionary, at most 0.003 of the pairs have such a comma, and those are proverbs and exclamations."""
+LIST_SEPARATOR = re.compile(r"[,;]\s|[،؛、；，]")
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)
@@ -78,7 +86,37 @@ def _reader(path: Path) -> Callable[[Path], Iterator[tuple[str, str]]]:
     if path.name.endswith(TEI_SUFFIXES):
         return read_tei
     start = _beginning(path).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return read_tei if start.startswith((b"<?xml", b"<TEI", b"<!DOCTYPE")) else read_two_columns
+    return read_tei if start.startswith((b"<?xml", b"<TEI", b"<!DOCTYPE")) else _read_lists
+
+
+def _read_lists(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a two-column text file without remarks, those of a list of translations one by one.
+
+    Two lists of the same length are paired in order ("yes, please" and "ja, bitte"), and a list with a single word. In
+    a file with hardly any lists, a comma belongs to a proverb.
+    """
+    pairs = read_two_columns(path)
+    first = list(islice(pairs, FIRST_PAIRS))
+    has_lists = sum(len(_items(side)) > 1 for sides in first for side in sides) > LEAST_LISTS * len(first)
+    for sides in chain(first, pairs):
+        left, right = (_items(side) if has_lists else [_without_remarks(side)] for side in sides)
+        if len(left) == len(right):
+            yield from zip(left, right, strict=True)
+        elif any(len(side) == 1 and " " not in side[0] for side in (left, right)):
+            yield from product(left, right)
+        else:
+            yield sides
+
+
+def _without_remarks(side: str) -> str:
+    return tidy(ASIDE.sub(" ", side)) or side
+
+
+def _items(side: str) -> list[str]:
+    """Return the words or short phrases that a comma or semicolon separates, without remarks in brackets."""
+    plain = _without_remarks(side)
+    items = [item.strip() for item in LIST_SEPARATOR.split(plain)]
+    return items if all(0 < len(item.split()) <= LONGEST_ITEM for item in items) else [plain]
 
 
 def _is_dictd(path: Path) -> bool:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 
 import numpy as np
 
 from relexify.errors import VocabularyError
 from relexify.mixture import Mixture, Origin, mixture_of_rows
-from relexify.tokens import EQUIVALENT_ROLES, AnyVocabulary, Vocabulary, vocabulary_of
+from relexify.tokens import EQUIVALENT_ROLES, AnyVocabulary, TokenForm, Vocabulary, vocabulary_of
 
 __all__ = ["kept", "neutral", "shared", "special"]
+
+_FULL_WIDTH = ord("！") - ord("!")
+_PUNCTUATION = {
+    each: latin
+    for latin, others in {
+        ".": "۔।॥。｡።។៕။།༎։᠃꓿",
+        ",": "،٬、､፣၊՝߸᠂꓾",
+        ";": "؛፤",
+        ":": "፥",
+        "?": "؟፧՞𞥟",
+        "!": "՜߹𞥞",
+        "%": "٪",
+        '"': "「」『』《》〝〞",
+    }.items()
+    for each in others
+}
+"""Punctuation marks of Latin script by those of Arabic, Devanagari, Chinese, Ethiopic, Khmer, Burmese, Tibetan,
+Armenian, Mongolian, N'Ko, Adlam and Lisu."""
 
 
 def special(
@@ -61,7 +80,11 @@ def kept(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
 
 
 def neutral(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
-    """Copy what means the same in every language: digits, punctuation, white space, single bytes."""
+    """Copy what means the same in every language: digits, punctuation, white space, single bytes.
+
+    Digits and punctuation marks of another script that the source vocabulary lacks are copied from those of Latin
+    script: ३ from 3, ؟ from ?, 。 from a full stop.
+    """
     return _same_forms(source, target, "neutral", neutral_only=True)
 
 
@@ -79,8 +102,21 @@ def _same_forms(source: AnyVocabulary, target: AnyVocabulary, method: str, *, ne
             match = source.same(target, id)
             if match is None and form.is_neutral:  # not every family writes the space before digits and punctuation
                 match = source.ids_by_form.get(form._replace(starts_word=not form.starts_word))
+            if match is None and neutral_only and (latin := _in_latin_script(form.text)) != form.text:
+                forms = (TokenForm(latin, starts_word) for starts_word in (form.starts_word, not form.starts_word))
+                match = next((source.ids_by_form[each] for each in forms if each in source.ids_by_form), None)
         rows.append([] if match is None else [match])
     return mixture_of_rows(rows, source, target, method=method, origin=Origin.COPIED)
+
+
+def _in_latin_script(text: str) -> str:
+    """Return digits and punctuation marks as they are in Latin script; other characters stay."""
+    return "".join(
+        chr(ord(each) - _FULL_WIDTH)
+        if "！" <= each <= "～"
+        else str(unicodedata.decimal(each, _PUNCTUATION.get(each, each)))
+        for each in text
+    )
 
 
 def _counterpart(token: str, roles: list[str], source: Vocabulary) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 import scipy
@@ -16,7 +17,7 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.correspondences import find_correspondences
 from relexify.mixture import Mixture, Origin, mixture_of_weights
-from relexify.text import is_unspaced
+from relexify.text import capitalised, has_dotless_i, is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, vocabulary_of
 
 __all__ = ["check_columns", "translations", "whole_words"]
@@ -41,8 +42,12 @@ def translations(
             weighted by its share of the word.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
-    pairs = [pair for one, other in lexicon.pairs for pair in ((one, other), (_capitalised(one), _capitalised(other)))]
-    pairs = list(dict.fromkeys(pairs))
+    dotless = [has_dotless_i(side) for side in (lexicon.source_words, lexicon.target_words)]
+    capitals = (
+        (capitalised(one, dotless_i=dotless[0]), capitalised(other, dotless_i=dotless[1]))
+        for one, other in lexicon.pairs
+    )
+    pairs = list(dict.fromkeys(chain.from_iterable(zip(lexicon.pairs, capitals, strict=True))))
     sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
     # The frequency of each target word, divided by the number of its translations
     words = [word for _, word in pairs]
@@ -112,7 +117,3 @@ def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy
     )
     matrix.sum_duplicates()
     return matrix
-
-
-def _capitalised(word: str) -> str:
-    return word[:1].upper() + word[1:]

@@ -55,3 +55,23 @@ def test_a_question_uses_the_first_spelling_and_accepts_every_listed_translation
     rows, answers = questions(found, np.ones(len(found), dtype=bool))
     assert rows.tolist() == [9]
     assert answers == [{1, 2, 5}]
+
+
+def test_turkish_words_are_found_in_their_own_upper_and_lower_case():
+    lexicon = BilingualLexicon((("first", "ilk"), ("light", "ışık"), ("ankle", "Irmak"), ("Istanbul", "İSTANBUL")))
+    target = index(["İlk", "Işık", "ırmak", "istanbul", "İstanbul", "Ilk", "irmak", "i\u0307stanbul"])
+    found = find_correspondences(lexicon, index(["first", "light", "ankle", "Istanbul"]), target)
+    assert set(found.target) == {0, 1, 2, 3, 4}, "the last three are not the same words"
+    german = BilingualLexicon((("first", "igel"), ("light", "Straße"), ("Odos", "ΟΔΟΣ")))
+    found = find_correspondences(
+        german, index(["first", "light", "Odos"]), index(["Igel", "İgel", "straße", "strasse", "οδος", "Οδος"])
+    )
+    assert set(found.target) == {0, 2, 4, 5}
+
+
+def test_an_apostrophe_or_a_mark_does_not_begin_a_word():
+    lexicon = BilingualLexicon((("cow", "ng'ombe"), ("Uzbek", "oʻzbek"), ("school", "e\u0301cole")))
+    found = find_correspondences(
+        lexicon, index(list(lexicon.source_words)), index(["Ng'ombe", "Oʻzbek", "E\u0301cole"])
+    )
+    assert set(found.target) == {0, 1, 2}

@@ -102,3 +102,31 @@ def test_target_words_get_the_unicode_form_of_the_text():
     assert whole.pairs == (("boy", "\u0932\u095c\u0915\u093e"), ("é", "bằng"))
     both = lexicon.spelled_like("\u092a\u095d \u0932\u0921\u093c \u0932\u0921\u093c \u0932\u095c")
     assert both.pairs == lexicon.pairs  # the text has the letter more often as two characters
+
+
+def test_vietnamese_words_get_the_form_of_a_text_with_only_the_tones_apart():
+    words = ["người", "bằng", "tiếng Việt", "của"]
+    lexicon = BilingualLexicon(tuple(("word", word) for word in words))
+
+    def tones_apart(text: str) -> str:
+        letters = (unicodedata.normalize("NFD", each) for each in text)
+        tones = ("".join(mark for mark in each if mark in "\u0300\u0301\u0303\u0309\u0323") for each in letters)
+        return "".join(
+            unicodedata.normalize(
+                "NFC", "".join(mark for mark in unicodedata.normalize("NFD", each) if mark not in tone)
+            )
+            + tone
+            for each, tone in zip(text, tones, strict=True)
+        )
+
+    text = tones_apart("Người Việt nói tiếng Việt: của ai, bằng gì?")
+    assert text not in {unicodedata.normalize(form, text) for form in ("NFC", "NFD")}
+    assert [target for _, target in lexicon.spelled_like(text).pairs] == [tones_apart(word) for word in words]
+
+
+def test_apostrophes_inside_words_are_those_of_the_text():
+    lexicon = BilingualLexicon((("Uzbek", "o'zbek"), ("meaning", "ma'no"), ("mountain", "tog'"), ("five", "п’ять")))
+    text = "oʻzbek tili, maʼno va maʼlum: gʻarb, 'ko‘p' toʻgʻri"
+    assert lexicon.spelled_like(text).target_words == ("oʻzbek", "maʼno", "togʻ", "пʻять")
+    assert lexicon.spelled_like("у п'ять, м'яч").target_words == ("o'zbek", "ma'no", "tog'", "п'ять")
+    assert lexicon.spelled_like("'quoted' text").target_words == lexicon.target_words

@@ -81,6 +81,36 @@ def test_sides_with_spaces_stay_whole_where_a_tab_separates_them(tmp_path):
     assert BilingualLexicon.load(path).pairs == (("paternal uncle", "ami"), ("die", "kata roho"))
 
 
+def test_lists_of_translations_are_taken_apart_and_remarks_left_out(tmp_path):
+    lines = [
+        "lake, pond\tziwa",
+        "kuu\tgreat; main, big (of size)",
+        "bank (finance)\tbenki {n}",
+        "yes, please\tja, bitte",
+        "yes, please\tja gern",  # two words may be a phrase
+        "well, I never heard that\tlo",  # a sentence
+        "水\t나무、물",
+        "1,000\telfu",
+        ",\t،",
+        "(…)\t[…]",
+    ]
+    assert BilingualLexicon.load(write(tmp_path / "d.tsv", "\n".join(lines))).pairs == (
+        ("lake", "ziwa"), ("pond", "ziwa"),
+        ("kuu", "great"), ("kuu", "main"), ("kuu", "big"),
+        ("bank", "benki"),
+        ("yes", "ja"), ("please", "bitte"),
+        ("yes, please", "ja gern"),
+        ("well, I never heard that", "lo"),
+        ("水", "나무"), ("水", "물"),
+        ("1,000", "elfu"),
+        (",", "،"),
+        ("(…)", "[…]"),
+    )  # fmt: skip
+    pairs = [("like father, like son", "wie der Vater, so der Sohn"), *((f"a{number}", "b") for number in range(100))]
+    rare = write(tmp_path / "rare.tsv", "\n".join("\t".join(pair) for pair in pairs))
+    assert BilingualLexicon.load(rare).pairs == tuple(pairs), "the comma of a proverb separates no translations"
+
+
 def test_byte_order_mark_decomposed_letters_and_stray_spaces_are_tidied(tmp_path):
     decomposed = unicodedata.normalize("NFD", "über")
     path = write(tmp_path / "d.tsv", f"\ufeffover \t  {decomposed}\n")

@@ -1,0 +1,44 @@
+"""Upper and lower case of words, also where i has a dot in both cases (Turkish, Azerbaijani, Tatar)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+__all__ = ["capitalised", "has_dotless_i", "spellings"]
+
+_LEAST_SHARE = 0.01
+
+
+def has_dotless_i(words: Collection[str]) -> bool:
+    """Whether the words are of a language with an ı: in Turkish one word in four has it, elsewhere only some names."""
+    return sum("ı" in word for word in words) > _LEAST_SHARE * len(words)
+
+
+def capitalised(word: str, *, dotless_i: bool = False) -> str:
+    """Return a word with a capital as its first letter.
+
+    Args:
+        word: The word.
+        dotless_i: Whether its language has an ı, so that the capital of i is İ.
+    """
+    if dotless_i and word.startswith("i"):
+        return f"İ{word[1:]}"
+    # Not `upper`: ǆ would become Ǆ, not ǅ, and Georgian, which begins no word with a capital, would get one.
+    return word[:1].title() + word[1:]
+
+
+def spellings(word: str, *, dotless_i: bool = False) -> list[str]:
+    """Return a word as it is, in lower case and in title case; some of them may be equal.
+
+    Where `str.title` takes a word apart, it follows with a single capital: "don't" is "Don'T" and "Don't".
+
+    Args:
+        word: The word.
+        dotless_i: Whether its language has an ı, so that the lower case of I is ı.
+    """
+    if dotless_i:
+        lower = word.replace("I\u0307", "i").replace("İ", "i").replace("I", "ı").lower()
+        return [word, lower, capitalised(lower, dotless_i=True)]
+    lower, title = word.lower(), word.title()
+    one_capital = capitalised(lower)
+    return [word, lower, title] if one_capital == title else [word, lower, title, one_capital]

@@ -16,7 +16,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.runnable import check_finite
 from relexify.steps import snapshot_folder
@@ -31,7 +30,7 @@ from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job, started_processes
-from relexify.training.plan import OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages, training_identity
+from relexify.training.plan import WHOLE_STATE, Stage, Training, plan_stages, training_identity
 from relexify.training.rates import settle, settle_batch
 from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
 
@@ -128,11 +127,6 @@ def run_training(
         work.check()
         if not work.path.exists():  # else a part of it is there already
             check_space(output, _bytes_to_write(job, stages, training))
-    if training.plan == OWN_PLAN and not training.stages and architecture_of(job.model) == "encoder":
-        logger.info(
-            "to fine-tune this encoder on tasks afterwards, try `plan=direct` too: in our measurements, the plan "
-            "relexify predicted masked tokens better, but gave models that scored lower after fine-tuning"
-        )
     with work.claim() if is_main else nullcontext():
         if is_main and overwrite:
             _remove_damaged_stages(work.path)

@@ -71,6 +71,16 @@ def test_random_rows_are_trained_as_fast_as_those_of_a_trained_model():
     assert derive_rates(replace(REFERENCE, embedding_rms=1.0)).embeddings > derive_rates(trained).embeddings
 
 
+def test_encoders_are_trained_with_a_quarter_of_the_inner_rate_and_smaller_random_rows():
+    rates, masked = derive_rates(REFERENCE), derive_rates(replace(REFERENCE, is_masked=True))
+    assert (masked.inner, masked.others) == pytest.approx((rates.inner / 4, rates.others / 4))
+    assert masked.embeddings == rates.embeddings
+    small = replace(REFERENCE, embedding_rms=0.02)
+    assert derive_rates(replace(small, is_masked=True)).embeddings < derive_rates(small).embeddings
+    families = {"bert": True, "gpt2": False, "t5": False}
+    assert {name: measure(pico.pair(name)[0], OWN).is_masked for name in families} == families
+
+
 @pytest.mark.parametrize(
     ("options", "beta1"), [({"optimiser": "muon"}, 0.8), ({"optimiser": "adamw"}, None), ({"plan": "direct"}, None)]
 )
@@ -201,14 +211,3 @@ def test_the_rates_are_logged_and_noted_and_the_same_rates_by_hand_are_the_same_
     with caplog.at_level("INFO"):
         run.train(replace(training, **rates))
     assert "up to date" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("family", "plan", "is_named"), [("bert", "relexify", True), ("bert", "direct", False), ("gpt2", "relexify", False)]
-)
-def test_the_plan_for_fine_tuning_is_named_when_an_encoder_is_trained_with_the_own_one(
-    family, plan, is_named, run_of, caplog
-):
-    with caplog.at_level("INFO"):
-        run_of(family).train(replace(TRAINING, plan=plan, steps=2, save_every=None, keep_best=False))
-    assert ("to fine-tune this encoder" in caplog.text) == is_named

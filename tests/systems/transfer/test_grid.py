@@ -128,7 +128,7 @@ def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(mod
         assert list(cell.scores) == ["NLI", "POS", "bits per byte", "perplexity"]
         assert cell.scores["NLI"].examples == 30
         assert cell.scores["POS"].examples == sum(len(words) for words, _ in tagged(LINES[30:40]))
-        assert cell.scores["POS"].value > 0.8
+        assert cell.scores["POS"].value > 0.7
         assert cell.scores["perplexity"].metric == "pseudo-perplexity"
     assert result.best in result.cells[:3]
     assert (tmp_path / "grid" / "grid.md").read_text().startswith("| model")

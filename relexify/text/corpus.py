@@ -119,6 +119,8 @@ class Corpus:
                     empty = False
                     yield line
         if empty:
+            if self.parts:
+                Corpus(self.sources).ensure_text()  # which says so, if there is no text at all
             raise InputError(self._no_text())
 
     def split(self, every: int = 100) -> tuple[Corpus, Corpus]:

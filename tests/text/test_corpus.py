@@ -357,6 +357,9 @@ def test_a_side_without_text_and_a_split_of_everything_are_rejected() -> None:
     lines = (Corpus.from_lines([word]) for word in "abcdefgh")
     with pytest.raises(InputError, match="too few different lines to hold out one line in 2"):
         sum(len(list(corpus.split(2)[0])) for corpus in lines)  # about half of them are held out
+    for side in Corpus.from_lines([" "]).split():
+        with pytest.raises(InputError, match="only blank lines"):
+            list(side)
     with pytest.raises(InputError, match="two or more"):
         Corpus.from_lines(["a"]).split(1)
 

@@ -14,7 +14,7 @@ __all__ = ["EVIDENCE", "PRIORS", "SCORES", "TASKS", "TOKENIZERS", "TRAININGS", "
 
 EVIDENCE = 2
 """What several methods have in common: how tokens are matched with dictionaries and with each other."""
-TOKENIZERS = 2
+TOKENIZERS = 3
 """Trained tokenizers."""
 PRIORS = 2
 """Unigram priors."""

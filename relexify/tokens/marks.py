@@ -31,7 +31,7 @@ _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+
 
 _SPACE_BEFORE_TEXT = (
     {"type": "Prepend", "prepend": " "},
-    {"type": "Replace", "pattern": {"Regex": "^  "}, "content": " "},  # unless it begins with one
+    {"type": "Replace", "pattern": {"Regex": r"\A  "}, "content": " "},  # unless it begins with one
 )
 """What `add_prefix_space` does, as a normaliser: each part of a text that is cut beforehand would get a space."""
 

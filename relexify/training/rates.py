@@ -100,7 +100,9 @@ def measure(model: PreTrainedModel, training: Training) -> Measures:
     squares = sum(float(each.detach().float().square().sum(dtype=torch.float64)) for each in embeddings)
     rms = math.sqrt(squares / max(1, sum(each.numel() for each in embeddings)))
     width = getattr(model.config.get_text_config(), "hidden_size", None) or embeddings[0].shape[-1]
-    return Measures(int(width), rms, training.tokens_per_step, is_masked=architecture_of(model) == "encoder")
+    # A model of two languages predicts what the model that it was made from does.
+    is_masked = architecture_of(getattr(model, "source", model)) == "encoder"
+    return Measures(int(width), rms, training.tokens_per_step, is_masked)
 
 
 def choose_optimiser(measures: Measures) -> str:

@@ -69,6 +69,8 @@ def test_a_tokenizer_that_puts_a_space_before_a_text_does_not_cut_words_at_marks
     assert [target.decode(id) for id in target(lines[0]).input_ids] == [f" {word}" for word in words]
     assert target(f" {lines[0]}").input_ids == target(lines[0]).input_ids  # no second space
     assert target.tokenize(f"  {words[0]}")[0] == "Ġ"
+    indented = f"{words[0]}\n  {words[1]}\n    {words[2]}"
+    assert target.decode(target(indented).input_ids) == f" {indented}"  # no space of another line is lost
     assert encode_words(target, words) == [[id] for id in target(lines[0]).input_ids]
     assert normaliser_of(target) is None or normaliser_of(target)(words[0]) == words[0]
     config.save_pretrained(tmp_path)

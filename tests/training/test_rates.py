@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.storage.work import read_notes
+from relexify.systems.bilingual.model import BilingualModel
 from relexify.training.plan import Stage, Training, plan_stages
 from relexify.training.rates import (
     EMBEDDING_RATE,
@@ -78,7 +80,9 @@ def test_encoders_are_trained_with_a_quarter_of_the_inner_rate_and_smaller_rando
     small = replace(REFERENCE, embedding_rms=0.02)
     assert derive_rates(replace(small, is_masked=True)).embeddings < derive_rates(small).embeddings
     families = {"bert": True, "gpt2": False, "t5": False}
-    assert {name: measure(pico.pair(name)[0], OWN).is_masked for name in families} == families
+    models = {name: pico.pair(name)[0] for name in families}
+    assert {name: measure(model, OWN).is_masked for name, model in models.items()} == families
+    assert measure(BilingualModel.join(models["bert"], copy.deepcopy(models["bert"])), OWN).is_masked
 
 
 @pytest.mark.parametrize(

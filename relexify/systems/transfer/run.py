@@ -208,8 +208,10 @@ def _is_finished(options: Transfer, evidence: Evidence) -> bool:
     before = read_notes(options.output)["provenance"]
     recorded, found = before["inputs"], _hash_evidence(options, evidence)
     for name, model in (("model", options.model), ("donor", options.donor)):
-        if model is not None and name in recorded:  # large models are not hashed
-            found[name] = sha256_of_weights(model) or fingerprint(load_model(model))
+        if model is not None and name not in recorded:  # a large model, which may have changed since
+            check_output(options.output)
+        elif model is not None:
+            found[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
     found["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer)) if options.tokenizer else recorded["tokenizer"]
     if before["version"] == __version__ and found == recorded:
         return True

@@ -95,7 +95,7 @@ def evaluate(
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
     options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
     for _, file in files.all:
-        if not Path(file).exists():
+        if not str(file).startswith("hf:") and not Path(file).exists():
             raise missing_file(Path(file))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.evaluation.evaluate import evaluate_task

@@ -90,6 +90,13 @@ def test_impossible_tasks_are_rejected(world, data, tmp_path):
     assert_error(relexify("evaluate", world.bert, *nli, *out), "train.tsv", "1")
 
 
+def test_a_data_set_of_the_hub_is_not_looked_for_among_the_files(world):
+    files = ("--train", "hf:nobody/nothing:train", "--test", "hf:nobody/nothing:test")
+    outcome = relexify("evaluate", world.bert, "--task", "nli", *files)
+    assert_error(outcome, "nobody/nothing")
+    assert "check the name" not in outcome.err
+
+
 def test_the_grid_shows_every_cell_and_the_best_one(world, data, tmp_path):
     recipe = tmp_path / "grid.toml"
     recipe.write_text(

@@ -166,9 +166,17 @@ class BilingualLexicon:
 
 @cache
 def _letters_with_marks() -> re.Pattern[str]:
-    """Return the pattern of a character and the marks that Unicode's forms may join to it."""
-    marks = "".join(chr(code) for code in range(sys.maxunicode) if unicodedata.combining(chr(code)))
-    return re.compile(f".[{marks}]*", re.DOTALL)
+    """Return the pattern of a character and those after it that Unicode's forms may join to it.
+
+    They are the combining marks and, though their combining class is 0, the second parts of other composed characters:
+    the vowels and finals of Hangul, and the second half of a vowel sign in Tamil or Bengali.
+    """
+    marks: set[str] = set()
+    for character in map(chr, range(sys.maxunicode + 1)):
+        marks.update(unicodedata.normalize("NFD", character)[1:])
+        if unicodedata.combining(character):
+            marks.add(character)
+    return re.compile(f".[{''.join(sorted(marks))}]*", re.DOTALL)
 
 
 def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from itertools import chain, islice, product
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.evidence.lexicon.dictd import ASIDE, read_dictd
+from relexify.evidence.lexicon.dictd import read_dictd
 from relexify.evidence.lexicon.files import read_lines, tidy
 from relexify.evidence.lexicon.tei import read_tei
 from relexify.text.decoding import open_decompressed
@@ -24,6 +24,12 @@ FIRST_PAIRS, LEAST_LISTS = 10_000, 0.02
 """Share of the first pairs that are lists, if lists of translations are usual in a file. In WECHSEL's lists from
 Wiktionary, at most 0.003 of the pairs have such a comma, and those are proverbs and exclamations."""
 LIST_SEPARATOR = re.compile(r"[,;]\s|[،؛、；，]")
+_BRACKETS = "|".join(
+    rf"\{left}(?:{other}|\{left}(?:{other}|\{left}{other}*\{right})*\{right})*\{right}"
+    for left, right, other in (("(", ")", "[^()]"), ("[", "]", r"[^\[\]]"), ("{", "}", "[^{}]"))
+)
+REMARK = re.compile(rf"(?:^|\s|(?<=[،؛、；，]))(?:{_BRACKETS})+(?=[\s,;:.!?…،؛、；，]|$)")
+"""Brackets between words, up to three inside each other; those inside a word ("colo(u)r") are part of it."""
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)
@@ -92,8 +98,9 @@ def _reader(path: Path) -> Callable[[Path], Iterator[tuple[str, str]]]:
 def _read_lists(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a two-column text file without remarks, those of a list of translations one by one.
 
-    Two lists of the same length are paired in order ("yes, please" and "ja, bitte"), and a list with a single word. In
-    a file with hardly any lists, a comma belongs to a proverb.
+    Two lists of the same length are paired in order ("yes, please" and "ja, bitte"), others each item with each. A
+    phrase with as many words as the list has items may translate all of it ("yes, please" and "ja gern"), and the pair
+    stays whole. In a file with hardly any lists, a comma belongs to a proverb.
     """
     pairs = read_two_columns(path)
     first = list(islice(pairs, FIRST_PAIRS))
@@ -102,14 +109,18 @@ def _read_lists(path: Path) -> Iterator[tuple[str, str]]:
         left, right = (_items(side) if has_lists else [_without_remarks(side)] for side in sides)
         if len(left) == len(right):
             yield from zip(left, right, strict=True)
-        elif any(len(side) == 1 and " " not in side[0] for side in (left, right)):
-            yield from product(left, right)
-        else:
+        elif _translates_all(left, right) or _translates_all(right, left):
             yield sides
+        else:
+            yield from product(left, right)
+
+
+def _translates_all(phrase: list[str], items: list[str]) -> bool:
+    return len(phrase) == 1 and len(phrase[0].split()) == len(items)
 
 
 def _without_remarks(side: str) -> str:
-    return tidy(ASIDE.sub(" ", side)) or side
+    return tidy(REMARK.sub("", side)) or side
 
 
 def _items(side: str) -> list[str]:

@@ -124,6 +124,18 @@ def test_vietnamese_words_get_the_form_of_a_text_with_only_the_tones_apart():
     assert [target for _, target in lexicon.spelled_like(text).pairs] == [tones_apart(word) for word in words]
 
 
+@pytest.mark.parametrize("word", ["학교", "கொடு", "বোন"])
+def test_parts_of_syllables_and_vowel_signs_get_the_form_of_the_text(word):
+    composed, apart = (unicodedata.normalize(form, word) for form in ("NFC", "NFD"))
+    assert composed != apart
+    for before, after in ((composed, apart), (apart, composed), (apart, apart), (composed, composed)):
+        lexicon = BilingualLexicon((("x", before),))
+        assert lexicon.spelled_like(f"{after} " * 50).target_words == (after,)
+    text = unicodedata.normalize("NFD", "나무 물 " * 50)
+    unseen = BilingualLexicon((("x", composed),)).spelled_like(text)
+    assert unseen.target_words == (apart,), "letters that the text does not have"
+
+
 def test_apostrophes_inside_words_are_those_of_the_text():
     lexicon = BilingualLexicon((("Uzbek", "o'zbek"), ("meaning", "ma'no"), ("mountain", "tog'"), ("five", "п’ять")))
     text = "oʻzbek tili, maʼno va maʼlum: gʻarb, 'ko‘p' toʻgʻri"

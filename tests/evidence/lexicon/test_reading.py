@@ -111,6 +111,38 @@ def test_lists_of_translations_are_taken_apart_and_remarks_left_out(tmp_path):
     assert BilingualLexicon.load(rare).pairs == tuple(pairs), "the comma of a proverb separates no translations"
 
 
+def test_a_list_beside_a_phrase_is_taken_apart_unless_the_phrase_has_as_many_words(tmp_path):
+    lines = ["go away\tenda, nenda, toka", "ja gern\tyes, please", "a, b\tc; d; e"]
+    assert BilingualLexicon.load(write(tmp_path / "d.tsv", "\n".join(lines))).pairs == (
+        ("go away", "enda"), ("go away", "nenda"), ("go away", "toka"),
+        ("ja gern", "yes, please"),
+        ("a", "c"), ("a", "d"), ("a", "e"), ("b", "c"), ("b", "d"), ("b", "e"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("side", "plain"),
+    [
+        ("colo(u)r", "colo(u)r"),
+        ("Lehrer(in)", "Lehrer(in)"),
+        ("(auf)machen", "(auf)machen"),
+        ("a (b (c)) d", "a d"),
+        ("a (b [c] {d (e)}) d", "a d"),
+        ("(of size) big", "big"),
+        ("bank (finance){n}", "bank"),
+        ("bank (finance) [n]!", "bank!"),
+        ("a (b", "a (b"),
+    ],
+)
+def test_brackets_are_left_out_between_words_only(tmp_path, side, plain):
+    assert BilingualLexicon.load(write(tmp_path / "d.tsv", f"{side}\tx\n")).pairs == ((plain, "x"),)
+
+
+def test_a_remark_before_a_comma_is_left_out(tmp_path):
+    path = write(tmp_path / "d.tsv", "kuu\tgreat (of size), main\n水\t나무(木)、물\n")
+    assert BilingualLexicon.load(path).pairs == (("kuu", "great"), ("kuu", "main"), ("水", "나무(木)"), ("水", "물"))
+
+
 def test_byte_order_mark_decomposed_letters_and_stray_spaces_are_tidied(tmp_path):
     decomposed = unicodedata.normalize("NFD", "über")
     path = write(tmp_path / "d.tsv", f"\ufeffover \t  {decomposed}\n")

@@ -171,11 +171,11 @@ def _letters_with_marks() -> re.Pattern[str]:
     They are the combining marks and, though their combining class is 0, the second parts of other composed characters:
     the vowels and finals of Hangul, and the second half of a vowel sign in Tamil or Bengali.
     """
-    marks: set[str] = set()
-    for character in map(chr, range(sys.maxunicode + 1)):
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    marks = {character for character in characters if unicodedata.combining(character)}
+    marks.update(chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)))  # Hangul has no table
+    for character in filter(unicodedata.decomposition, characters):
         marks.update(unicodedata.normalize("NFD", character)[1:])
-        if unicodedata.combining(character):
-            marks.add(character)
     return re.compile(f".[{''.join(sorted(marks))}]*", re.DOTALL)
 
 

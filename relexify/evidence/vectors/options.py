@@ -13,6 +13,7 @@ __all__ = ["ResolvedTraining", "VectorTraining", "resolve_training", "validate_v
 _WORDS_SHOWN = 30_000_000
 _FEWEST_EPOCHS = 2
 _MOST_EPOCHS = 5
+_LARGEST_RATE = 0.5
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,12 @@ def validate_vector_training(options: VectorTraining) -> None:
         most = largest.get(name, 2**31 - 1)
         check_number(f"Training vectors with {name}", getattr(options, name), least, most)
     check_positive("Training vectors with learning_rate", options.learning_rate)
+    # Numbers that overflow become indices of a table in gensim, and the process crashes: with 0.8, CBOW overflowed.
+    if options.learning_rate > _LARGEST_RATE:
+        raise InputError(
+            f"Training vectors with learning_rate = {options.learning_rate} is not possible: "
+            f"give {_LARGEST_RATE} or less"
+        )
     if not 0 <= options.subsampling < 1:  # gensim treats 1 and more as a count
         raise InputError(
             f"Training vectors with subsampling = {options.subsampling} is not possible: give a share below 1"

@@ -112,8 +112,9 @@ def test_lists_of_translations_are_taken_apart_and_remarks_left_out(tmp_path):
 
 
 def test_a_list_beside_a_phrase_is_taken_apart_unless_the_phrase_has_as_many_words(tmp_path):
-    lines = ["go away\tenda, nenda, toka", "ja gern\tyes, please", "a, b\tc; d; e"]
+    lines = ["to go\tenda, nenda", "go away\tenda, nenda, toka", "ja gern\tyes, please", "a, b\tc; d; e"]
     assert BilingualLexicon.load(write(tmp_path / "d.tsv", "\n".join(lines))).pairs == (
+        ("to go", "enda"), ("to go", "nenda"),
         ("go away", "enda"), ("go away", "nenda"), ("go away", "toka"),
         ("ja gern", "yes, please"),
         ("a", "c"), ("a", "d"), ("a", "e"), ("b", "c"), ("b", "d"), ("b", "e"),

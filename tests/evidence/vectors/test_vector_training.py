@@ -124,13 +124,19 @@ def test_too_little_text_is_reported_with_its_numbers() -> None:
         train_vectors(lambda: iter([]))
 
 
-def test_training_that_diverges_at_every_learning_rate_is_reported(caplog) -> None:
+def test_training_that_diverges_at_every_learning_rate_is_reported(caplog, monkeypatch) -> None:
+    def diverge(*arguments: Any) -> Any:
+        trained = gensim_training.run_gensim(*arguments)
+        trained.vectors_vocab[0] = np.nan  # what an overflow leaves, without the crash that it causes on some CPUs
+        return trained
+
+    monkeypatch.setattr(training, "run_gensim", diverge)
     with pytest.raises(
-        EvidenceError, match=r"on 1440 words gave NaN or infinity 4 times, down to a learning rate of 1\.25e\+37"
+        EvidenceError, match=r"on 1440 words gave NaN or infinity 4 times, down to a learning rate of 0\.05"
     ):
-        train_vectors(lambda: iter(TEXT), replace(SMALL, learning_rate=1e38, method="cbow"))
+        train_vectors(lambda: iter(TEXT), replace(SMALL, learning_rate=0.4))
     assert [record.getMessage() for record in caplog.records if record.name.startswith("relexify")] == [
-        f"training vectors diverged at learning rate {rate}" for rate in ("1e+38", "5e+37", "2.5e+37", "1.25e+37")
+        f"training vectors diverged at learning rate {rate}" for rate in ("0.4", "0.2", "0.1", "0.05")
     ]
 
 
@@ -148,12 +154,15 @@ def test_a_text_that_fails_on_a_later_pass_raises_instead_of_hanging() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"width": 0}, {"epochs": 0}, {"workers": 0}, {"seed": -1}, {"learning_rate": 0.0}, {"subsampling": 1}]
+    ("name", "value"),
+    [
+        *(("width", 0), ("epochs", 0), ("workers", 0), ("seed", -1), ("subsampling", 1)),
+        *(("learning_rate", 0.0), ("learning_rate", 0.8)),
+    ],
 )
-def test_options_out_of_range_are_rejected_by_name(fields: dict[str, float]) -> None:
-    name, value = next(iter(fields.items()))
+def test_options_out_of_range_are_rejected_by_name(name: str, value: float) -> None:
     with pytest.raises(InputError, match=f"with {name} = {value} is not possible"):
-        train_vectors(lambda: iter(TEXT), VectorTraining(**fields))
+        train_vectors(lambda: iter(TEXT), VectorTraining(**{name: value}))
 
 
 def test_progress_hears_of_every_sentence_of_every_pass() -> None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import scipy
+
+from relexify.errors import EvidenceError
 from relexify.evidence.vectors import SubwordVectors
-from relexify.methods.parts.anchors import mix_anchors
 from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
-from relexify.mixture import Mixture, first_of
+from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, sparsemax_products
+from relexify.neighbours import normalise_rows
 from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["focus"]
@@ -36,10 +40,23 @@ def focus(
     Raises:
         EvidenceError: No shared token has a vector.
     """
-    source = vocabulary_of(source_tokenizer)
-    copied = shared(source, target.vocabulary)
-    mixed = mix_anchors(source, target, copied, device=device)
-    return first_of(special(source, target.vocabulary, overrides=overrides), copied, mixed, method="focus")
+    source, vocabulary = vocabulary_of(source_tokenizer), target.vocabulary
+    copied = shared(source, vocabulary)
+    anchors = np.flatnonzero(copied.known & target.covered)
+    if not len(anchors):
+        raise EvidenceError(
+            "the two vocabularies share no token that the text has vectors of: choose a method with other evidence"
+        )
+    ordinary = ~np.array([form.is_special for form in vocabulary.forms])
+    rows = np.flatnonzero(target.covered & ordinary & ~copied.known)
+    vectors = normalise_rows(target.matrix)
+    found = sparsemax_products(vectors[rows], vectors[anchors], device=device)
+    # Each anchor stands for the one source token that it is copied from.
+    weights = scipy.sparse.csr_array(found @ copied.weights[anchors]).tocoo()
+    shape = (len(vocabulary), len(source))
+    matrix = scipy.sparse.csr_array((weights.data, (rows[weights.row], weights.col)), shape=shape)
+    mixed = mixture_of_weights(matrix, source, vocabulary, method="focus", origin=Origin.MIXED)
+    return first_of(special(source, vocabulary, overrides=overrides), copied, mixed, method="focus")
 
 
 METHODS.add(

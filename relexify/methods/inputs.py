@@ -200,10 +200,8 @@ class Inputs:
         return token_vectors(self.evidence.corpus, self.target, replace(self.vectors, seed=self.seed))
 
     @cached_property
-    def monolingual_vectors(self) -> SubwordVectors:
-        """Vectors of the target tokens in a space of their own: from given word vectors, or trained on the corpus."""
-        if self.evidence.target_vectors is None:
-            return self.target_token_vectors
+    def target_subwords(self) -> SubwordVectors:
+        """Vectors of the target tokens, composed from word vectors of the target language, in a space of their own."""
         return subword_vectors(self.target, self._target_word_vectors(), "auto")
 
     def token_space(

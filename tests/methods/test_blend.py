@@ -18,13 +18,13 @@ from relexify.evidence.lexicon.retrieval import Quality
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.inputs import AlignedBy, Inputs
-from relexify.methods.parts.anchors import mix_anchors
 from relexify.methods.parts.copying import shared
 from relexify.methods.parts.token_space import TokenSpace
+from relexify.methods.parts.translated_neighbours import translated_neighbours
 from relexify.methods.parts.translations import translations
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import neighbours_in_space
-from relexify.mixture import sparsemax_weights
+from relexify.mixture import softmax_weights
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
 from tests import pico
@@ -60,14 +60,18 @@ def inputs(lexicon: BilingualLexicon | None = LEXICON, tokens: SubwordVectors | 
     class Known(Inputs):
         def token_space(self, *arguments: object, **options: object) -> TokenSpace:
             return TokenSpace(
-                vectors(SOURCE, {SOURCE.convert_tokens_to_ids("Ġteacher"): [1, 1]}), self.monolingual_vectors, ROTATION
+                vectors(SOURCE, {SOURCE.convert_tokens_to_ids("Ġteacher"): [1, 1]}), self.target_subwords, ROTATION
             )
 
         @property
-        def monolingual_vectors(self) -> SubwordVectors:
+        def target_subwords(self) -> SubwordVectors:
             if tokens is None:
                 raise EvidenceError("there are no vectors")
             return tokens
+
+        @property
+        def target_token_vectors(self) -> SubwordVectors:
+            return self.target_subwords
 
     evidence = Evidence(Corpus.from_lines([]), Corpus.from_lines([]), lexicon=lexicon)
     return Known(SOURCE, TARGET, evidence, read_embedding=lambda: np.zeros((len(SOURCE), 2)))
@@ -79,36 +83,39 @@ def built(inputs: Inputs) -> np.ndarray:
     return weights
 
 
-def test_a_token_that_is_no_anchor_takes_the_meanings_of_anchors_by_similarity():
-    mixture = mix_anchors(SOURCE, TOKENS, TRANSLATED)
-    near, far = sparsemax_weights(np.array([[0.8, 0.6]]))[0]
+def test_a_token_without_a_translation_takes_those_of_its_neighbours_by_similarity():
+    mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED, temperature=0.1)
+    near, far = softmax_weights(np.array([[0.8, 0.6]]), 0.1)[0]
     assert dict(mixture.sources(UNKNOWN)) == pytest.approx({"Ġriver": near, "Ġwater": far}, abs=1e-6)
 
 
-def test_anchors_and_tokens_without_a_vector_are_not_mixed_from_anchors():
-    assert np.flatnonzero(mix_anchors(SOURCE, TOKENS, TRANSLATED).known).tolist() == [UNKNOWN]
+def test_tokens_with_a_translation_and_tokens_without_a_vector_have_no_translated_neighbours():
+    mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED)
+    assert np.flatnonzero(mixture.known).tolist() == [UNKNOWN]
 
 
-def test_anchors_without_any_vector_are_an_error():
-    with pytest.raises(EvidenceError, match="no token that is translated or in both vocabularies has a vector"):
-        mix_anchors(SOURCE, vectors(TARGET, {UNKNOWN: [1, 0]}), TRANSLATED)
+def test_digits_are_no_neighbours_even_if_the_dictionary_lists_them():
+    digit = TARGET.convert_tokens_to_ids("7")
+    listed = translations(SOURCE, TARGET, replace(LEXICON, pairs=(*LEXICON.pairs, ("teacher", "7"))))
+    assert listed.known[digit]
+    nearest = replace(TOKENS, matrix=TOKENS.matrix.copy(), covered=TOKENS.covered.copy())
+    nearest.matrix[digit], nearest.covered[digit] = TOKENS.matrix[UNKNOWN], True
+    mixture = translated_neighbours(SOURCE, nearest, listed)
+    assert set(dict(mixture.sources(UNKNOWN))) == {"Ġriver", "Ġwater"}
+    assert not mixture.known[digit]
 
 
-def test_a_word_is_mostly_its_translation_or_else_half_those_of_similar_words():
-    similar = mix_anchors(SOURCE, TOKENS, TRANSLATED).weights.toarray()
+def test_translated_neighbours_without_any_vector_of_a_translated_token_are_an_error():
+    with pytest.raises(EvidenceError, match="no token with a translation has a vector"):
+        translated_neighbours(SOURCE, vectors(TARGET, {UNKNOWN: [1, 0]}), TRANSLATED)
+
+
+def test_a_word_is_mostly_its_translation_or_else_partly_those_of_its_neighbours():
+    similar = translated_neighbours(SOURCE, TOKENS, TRANSLATED).weights.toarray()
     weights = built(inputs())
     for id in KNOWN:
         assert np.allclose(weights[id], (3 * TRANSLATED.weights.toarray()[id] + PIECES[id]) / 4, atol=1e-6)
-    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + PIECES[UNKNOWN]) / 2, atol=1e-6)
-
-
-def test_beside_a_small_dictionary_similar_tokens_of_both_vocabularies_count_too():
-    alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
-    tokens = vectors(TARGET, {KNOWN[0]: [1, 0], alike: [0, 1], UNKNOWN: [0.6, 0.8]})
-    near, far = sparsemax_weights(np.array([[0.8, 0.6]]))[0]
-    meanings = TRANSLATED.weights.toarray()[KNOWN[0]], shared(SOURCE, TARGET).weights.toarray()[alike]
-    expected = (far * meanings[0] + near * meanings[1] + PIECES[UNKNOWN]) / 2
-    assert np.allclose(built(inputs(tokens=tokens))[UNKNOWN], expected, atol=1e-6)
+    assert np.allclose(weights[UNKNOWN], (similar[UNKNOWN] + 3 * PIECES[UNKNOWN]) / 4, atol=1e-6)
 
 
 def test_a_token_spelled_alike_that_has_neither_translation_nor_vector_keeps_its_source_row():
@@ -185,7 +192,7 @@ def test_neighbours_of_aligned_tokens_are_found_too(tmp_path):
     known = replace(known, evidence=evidence)
     known.__dict__["aligned_token_counts"] = counts  # as if the text had been aligned
     river = SOURCE.convert_tokens_to_ids("Ġriver")
-    assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], [0.75, 0.5], atol=1e-6)
+    assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], [0.75, 0.25], atol=1e-6)
 
 
 def test_a_dictionary_with_swapped_columns_is_rejected():

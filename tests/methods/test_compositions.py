@@ -154,7 +154,7 @@ def test_random_has_no_rows_and_shuffle_has_all():
     assert (mixture.weights != shuffle(SOURCE, TARGET, seed=1).weights).nnz == 0
 
 
-@pytest.mark.parametrize(("kind", "share"), [("known", 3 / 4), ("guessed", 1 / 2), ("aligned", 1 / 4)])
+@pytest.mark.parametrize(("kind", "share"), [("known", 3 / 4), ("guessed", 1 / 4)])
 def test_blend_is_meaning_and_pieces_with_neutral_tokens_copied(kind, share):
     meaning = shuffle(SOURCE, TARGET, seed=0)
     mixture, own = blended(SOURCE, TARGET, **{kind: meaning}), pieces(SOURCE, TARGET)
@@ -169,10 +169,10 @@ def test_a_known_meaning_weighs_more_than_a_guessed_one():
     known = translations(SOURCE, TARGET, BilingualLexicon((("river", word),)))
     guessed, own = shuffle(SOURCE, TARGET, seed=0), pieces(SOURCE, TARGET).weights
     mixture, id = blended(SOURCE, TARGET, known=known, guessed=guessed), id_of(TARGET, word)
-    expected = (3 * known.weights + guessed.weights + own).toarray()[id] / 5
+    expected = (9 * known.weights + guessed.weights + 3 * own).toarray()[id] / 13
     assert np.allclose(mixture.weights.toarray()[id], expected, atol=1e-6)
     elsewhere = id_of(TARGET, next(f.text for f in vocabulary_of(TARGET).forms if f.starts_word and f.text[-1] == "a"))
-    expected = (guessed.weights + own).toarray()[elsewhere] / 2
+    expected = (guessed.weights + 3 * own).toarray()[elsewhere] / 4
     assert np.allclose(mixture.weights.toarray()[elsewhere], expected, atol=1e-6)
 
 

@@ -174,7 +174,7 @@ def test_focus_copies_shared_tokens_and_mixes_the_others_from_them_alone():
 
 def test_focus_without_a_shared_token_is_rejected():
     nothing = SubwordVectors(TARGET, np.zeros((len(TARGET), 3), np.float32), np.zeros(len(TARGET), bool))
-    with pytest.raises(EvidenceError, match="in both vocabularies has a vector"):
+    with pytest.raises(EvidenceError, match="share no token"):
         focus(SOURCE_TOKENIZER, nothing)
 
 

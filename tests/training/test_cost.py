@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 from relexify.errors import InputError
 from relexify.training import measuring
 from relexify.training.cost import Estimate, estimate
-from relexify.training.engine import trainer
+from relexify.training.engine import monitor
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
@@ -242,7 +242,7 @@ def test_the_optimiser_is_counted_once_per_step_of_the_training(tmp_path, monkey
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(tmp_path)
     clock, groups = Clock(), []
-    monkeypatch.setattr(trainer, "time", clock)
+    monkeypatch.setattr(monitor, "time", clock)
     monkeypatch.setattr(measuring, "time", clock)
     monkeypatch.setattr(measuring, "matrix_peak", lambda _: 1.0)
 

@@ -40,7 +40,6 @@ def check_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | No
         text_share=float(counts[translated.known].sum() / max(1, counts.sum())),
         words=words,
         related=related,
-        entries=len(lexicon),
     )
 
 
@@ -70,8 +69,8 @@ def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) 
 def _measure_related(inputs: Inputs, translated: Mixture) -> tuple[int, float | None]:
     """Return the number of translated words with a vector, and `related_translations` of them if there are enough."""
     try:
-        vectors = inputs.monolingual_vectors
-    except EvidenceError:  # too little text for vectors
+        vectors = inputs.target_subwords
+    except EvidenceError:  # too little text for word vectors
         return 0, None
     # One token of each word: capitals and leading spaces make several tokens with the same translation, which would be
     # neighbours with related translations in any dictionary.

@@ -25,7 +25,8 @@ def planted() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_a_planted_rotation_is_found_from_a_random_start_without_any_pair():
     source, target, truth = turned(1000, 10, 4)
-    found = find_map(source, target, replace(QUICK, principal_axes=False, frequency_map=False), seed=4)
+    alone = replace(QUICK, principal_axes=False, frequency_map=False, restarts=12)  # some starts fail, others by CPU
+    found = find_map(source, target, alone, seed=4)
     assert found.converged
     assert found.games > 0
     assert np.mean(truth[found.agreement.source] == found.agreement.target) > 0.9

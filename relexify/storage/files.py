@@ -276,11 +276,17 @@ def check_written(folder: Path, written: Iterable[str] | None) -> None:
 
 
 def record_file(path: str | Path) -> Path:
-    """Add a file that is about to be written into a finished output folder to the list of files in its marker."""
+    """Add a file that is about to be written into a finished output folder to the list of files in its marker.
+
+    If the folder is part of another output, such as the model of the demonstration, it is added to that list too.
+    """
     path = Path(path)
-    if (listed := _listed(path.parent)) is not None and path.name not in listed:
-        notes = json.loads((path.parent / MARKER).read_text(encoding="utf-8"))
-        write_file(path.parent / MARKER, _marker_text(notes, [*listed, path.name]))
+    for folder in (path.parent, path.parent.parent):
+        listed, name = _listed(folder), path.relative_to(folder).as_posix()
+        is_part = folder == path.parent or path.parent.name in (listed or ())
+        if listed is not None and is_part and name not in listed:
+            notes = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+            write_file(folder / MARKER, _marker_text(notes, [*listed, name]))
     return path
 
 

@@ -401,3 +401,14 @@ def test_the_hash_of_a_folder_depends_on_names_and_contents(tmp_path):
 def test_a_name_that_cannot_be_written_is_rejected_before_any_work(tmp_path, name):
     with pytest.raises(OutputError, match="cannot be written"):
         check_output(tmp_path / name)
+
+
+def test_a_document_of_a_model_inside_an_output_does_not_keep_the_output_from_being_replaced(tmp_path):
+    with write_folder(tmp_path / "demo") as folder:
+        (folder / "model").mkdir()
+        (folder / "model" / MARKER).write_text('{"files": ["relexify.json"]}')
+    write_file(record_file(tmp_path / "demo" / "model" / "report.html"), "a report")
+    check_output(tmp_path / "demo", overwrite=True)
+    (tmp_path / "demo" / "model" / "mine.txt").write_text("not relexify's")
+    with pytest.raises(OutputError, match=r"did not write \(model/mine\.txt\)"):
+        check_output(tmp_path / "demo", overwrite=True)

@@ -10,6 +10,7 @@ from relexify.errors import EvidenceError
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest, normalise_rows
 from relexify.systems.transfer.start import DictionaryCheck
+from relexify.tokens import AnyTokenizer, TokenForm, encode_words, vocabulary_of
 
 if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
@@ -35,11 +36,18 @@ def check_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | No
         return None
     translated = translations(inputs.source, inputs.target, lexicon)
     words, related = _measure_related(inputs, translated)
+    # A word with characters that the tokenizer does not know may be a single token too, the unknown one.
+    known = translated.known & np.array([not form.is_special for form in vocabulary_of(inputs.target).forms])
+    frequent = _are_tokens(inputs.source, [source for source, _ in lexicon.pairs])
+    matching = frequent & _are_tokens(inputs.target, [target for _, target in lexicon.pairs])
     return DictionaryCheck(
-        tokens=int(translated.known.sum()),
-        text_share=float(counts[translated.known].sum() / max(1, counts.sum())),
+        tokens=int(known.sum()),
+        text_share=float(counts[known].sum() / max(1, counts.sum())),
         words=words,
         related=related,
+        entries=len(lexicon),
+        frequent=int(frequent.sum()),
+        matches=int(matching.sum()),
     )
 
 
@@ -64,6 +72,20 @@ def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) 
     near = (rows * rows[neighbours]).sum(axis=1)[:, None]
     far = np.einsum("nd,nkd->nk", rows, rows[others])
     return float(((near > far) + 0.5 * (near == far)).mean())
+
+
+def _are_tokens(tokenizer: AnyTokenizer, words: list[str]) -> np.ndarray:
+    """Return which words are a single token that is not special, bool [words]."""
+    vocabulary = vocabulary_of(tokenizer)
+    encoded = zip(words, encode_words(tokenizer, words, after_space=True), strict=True)
+    # Words of a script without spaces are tokens that no space comes before.
+    return np.array(
+        [
+            TokenForm(word) in vocabulary.ids_by_form or (len(ids) == 1 and not vocabulary.forms[ids[0]].is_special)
+            for word, ids in encoded
+        ],
+        bool,
+    )
 
 
 def _measure_related(inputs: Inputs, translated: Mixture) -> tuple[int, float | None]:

@@ -57,12 +57,18 @@ class DictionaryCheck:
         words: Number of words that `related` was measured on.
         related: How often the translation of a word's nearest neighbour in the target language is closer to its own
             translation than that of a random word: 0.5 is chance. None if there are too few words.
+        entries: Number of its entries; 0 if an earlier version did not record it.
+        frequent: Number of entries whose source word is a token of the model, so that it is frequent.
+        matches: Number of these whose target word is a token too.
     """
 
     tokens: int
     text_share: float
     words: int
     related: float | None
+    entries: int = 0
+    frequent: int = 0
+    matches: int = 0
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
     checked = run_transfer(replace(options, method="blend", dictionary=lexicon)).start.dictionary
     assert checked.tokens > 0
     assert 0 < checked.text_share <= 1
-    foreign = BilingualLexicon((("school", "zzzz"),))
+    foreign = BilingualLexicon(tuple((word, f"zzzz{word}") for word in pico._ENGLISH))
     assert "poor start" not in caplog.text
     useless = run_transfer(replace(options, method="blend", dictionary=foreign, output=tmp_path / "useless"))
     assert useless.start.dictionary.tokens == 0

@@ -90,6 +90,32 @@ def test_a_dictionary_just_below_the_threshold_is_not_said_to_reach_it():
     assert judge(replace(GOOD, dictionary=replace(check, related=0.5496))).start == "good"
 
 
+@pytest.mark.parametrize(
+    ("entries", "frequent", "matches", "unknown"),
+    [
+        (30, 22, 9, "it helps"),
+        (30, 12, 4, "it helps"),
+        (1_000, 700, 70, "it helps"),
+        (30, 12, 0, "it is for this language"),
+    ],
+)
+def test_a_small_dictionary_is_said_to_be_too_small_and_not_to_be_for_another_language(
+    entries, frequent, matches, unknown
+):
+    check = DictionaryCheck(matches, 0.002, words=0, related=None, entries=entries, frequent=frequent, matches=matches)
+    expected = f"too small to tell whether {unknown}: its {entries:,} entries translate {matches} tokens, 0.2%"
+    for scores in (GOOD.bits_per_byte, EQUAL, {}):
+        verdict = judge(replace(GOOD, dictionary=check, bits_per_byte=scores))
+        assert verdict.start == "open"
+        assert expected in verdict.reason
+
+
+def test_a_small_dictionary_that_translates_enough_of_the_text_is_judged_by_the_scores():
+    check = DictionaryCheck(tokens=100, text_share=0.1, words=60, related=None, entries=90, frequent=80, matches=60)
+    assert judge(replace(GOOD, dictionary=check)).start == "good"
+    assert "no better than without evidence" in judge(replace(GOOD, dictionary=check, bits_per_byte=EQUAL)).reason
+
+
 @pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "open"), (80, "good")])
 def test_vectors_that_find_next_to_no_translations_are_noise_and_good_ones_a_good_start(right, start):
     verdict = judge(aligned(right, 128))
@@ -111,6 +137,20 @@ def test_a_few_kilobytes_of_text_are_a_poor_start_whatever_the_scores(size, star
         (
             DictionaryCheck(tokens=12, text_share=0.004, words=12, related=None),
             "12 tokens, 0.4% of the text, and the other tokens are guessed from these few translations: it is probably",
+        ),
+        (
+            DictionaryCheck(tokens=0, text_share=0.0, words=0, related=None, entries=30, frequent=22, matches=0),
+            "Of its 22 entries with a frequent word of the model's language, 0 have a translation that is a token.",
+        ),
+        (
+            DictionaryCheck(
+                tokens=24, text_share=0.03, words=12, related=None, entries=3_000, frequent=1_500, matches=40
+            ),
+            "Of its 1,500 entries with a frequent word of the model's language, 40 have",
+        ),
+        (  # for another source language
+            DictionaryCheck(tokens=2, text_share=0.001, words=2, related=None, entries=3_000, frequent=3, matches=2),
+            "Of its 3 entries with a frequent word of the model's language, 2 have",
         ),
         (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.52), "52.0% of 300 cases, and 50% is chance"),
     ],

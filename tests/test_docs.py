@@ -7,7 +7,6 @@ import inspect
 import itertools
 import operator
 import re
-import shlex
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -26,9 +25,8 @@ from relexify.recipes.named import shipped_recipes
 from relexify.recipes.settings import apply_settings, describe_options
 from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, PLANS, Training
 from relexify.training.rates import EMBEDDING_BETA1
+from tests.pages import PAGES, ROOT, commands
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 RECIPES = list(shipped_recipes().values())
 COMMANDS: Any = typer.main.get_command(app)
 TABLES = {
@@ -46,7 +44,7 @@ each_text = pytest.mark.parametrize("path", [*PAGES, *RECIPES], ids=lambda path:
 
 @each_text
 def test_commands_have_a_real_verb_and_real_options(path):
-    for line in _commands(path):
+    for line in commands(path):
         command, words = COMMANDS, line
         while hasattr(command, "commands"):
             assert words, f"{path.name}: no verb in {' '.join(line)}"
@@ -62,7 +60,7 @@ def test_commands_have_a_real_verb_and_real_options(path):
 
 @each_text
 def test_recipes_are_named_that_come_with_relexify(path):
-    named = {words[1] for words in _commands(path) if words[0] in ("run", "compare", "grid") and len(words) > 1}
+    named = {words[1] for words in commands(path) if words[0] in ("run", "compare", "grid") and len(words) > 1}
     # A page may also have a recipe of its own, or stand for any.
     assert {name for name in named if not re.search(r"\.toml$|^[A-Z]+$|^[-.]", name)} <= set(shipped_recipes())
 
@@ -79,7 +77,7 @@ def test_options_in_the_text_are_options_of_a_verb(page):
 def test_keys_of_set_are_keys_of_a_recipe(path):
     tables = {name: {key.name for key in keys} for name, keys in describe_options().items()}
     anywhere = {f"{name}.{key}" for name, keys in tables.items() for key in keys}
-    for line in _commands(path):
+    for line in commands(path):
         verb = line[0]
         for flag, setting in itertools.pairwise(line):
             if flag != "--set" or setting == "KEY=VALUE":
@@ -196,27 +194,6 @@ def _number(value: float) -> str:
     """Write 0.0005 as 5e-4."""
     mantissa, exponent = f"{value:e}".split("e")
     return f"{float(mantissa):g}e{int(exponent)}"
-
-
-def _commands(path: Path) -> list[list[str]]:
-    """Return the words after `relexify` of every command in a page or in the comments of a recipe."""
-    text = path.read_text()
-    if path.suffix == ".toml":
-        text = re.sub(r"^# ?", "", text, flags=re.MULTILINE)
-        pieces = re.findall(r"^ .*\brelexify (.*(?:\\\n.*)*)", text, flags=re.MULTILINE)
-    else:
-        pieces = []
-        for block in re.findall(r"^```\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
-            pieces += re.findall(r"^(?:.* )?relexify ((?:.*\\\n)*.*)", block, flags=re.MULTILINE)
-        pieces += re.findall(r"`relexify ([^`]+)`", text)
-    if path.suffix == ".toml":  # "… --set KEY=VALUE" stands for the command above with another setting
-        pieces += [f"run RECIPE {setting}" for setting in re.findall(r"--set [\w.]+=\S+", text)]
-    commands = [shlex.split(piece.replace("\\\n", " "), comments=True) for piece in pieces]
-    return [
-        [word if "=[" in word else word.strip("[]") for word in words]  # [--option] is optional, key=[…] is a list
-        for words in commands
-        if words and words[0] not in ("-h", "--help")
-    ]
 
 
 def _is_option_of_a_method(setting: str) -> bool:

@@ -64,7 +64,7 @@ def planned_runs(options: Advise) -> tuple[Run, ...]:
     transfer = options.transfer
     for name in options.methods:
         validate_transfer(with_method(transfer, name))
-    names = options.methods or tuple(name for name in METHODS if _applies(name, transfer))
+    names = tuple(dict.fromkeys(options.methods)) or tuple(name for name in METHODS if _applies(name, transfer))
     # What a kind of evidence is worth is measured by training alone.
     left_out = given_translations(transfer) if options.steps and DEFAULT in names else []
     return (

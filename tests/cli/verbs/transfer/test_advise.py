@@ -18,7 +18,21 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
     output = tmp_path / "advice"
     arguments = ("advise", world.gpt2, *world.text, "--dictionary", world.dictionary, "--output", output)
     arguments += ("--source-corpus", world.source_corpus, "--set", "added_tokens=20")
-    arguments += ("--method", "fvt", "--method", "blend", "--steps", 2, "--batch", 2, "--length", 16, "--json")
+    arguments += (
+        "--method",
+        "fvt",
+        "--method",
+        "blend",
+        "--method",
+        "fvt",
+        "--steps",
+        2,
+        "--batch",
+        2,
+        "--length",
+        16,
+        "--json",
+    )
     outcome = relexify(*arguments)
     assert outcome.status == 0, outcome.err
     found = json.loads(outcome.out)

@@ -14,7 +14,16 @@ from relexify.reports.comparison import Comparison
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
-from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
+from relexify.reports.tables import (
+    effort_note,
+    effort_rows,
+    reach_note,
+    reach_rows,
+    score_note,
+    score_rows,
+    stage_rows,
+    task_rows,
+)
 from relexify.reports.task_scores import mean_scores, moments_of, task_notes
 from relexify.storage.files import write_file
 
@@ -53,16 +62,12 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 
 def _text(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
-    of_both = ", the mean of both languages" if comparison.languages else ""
     notes = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
     parts = [f"# {comparison.title}\n", "".join([*notes, f"- tokens per step: {comparison.step_size}\n"])]
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts.append("## Scores\n")
-    bold = "; the lowest of a column is bold" if len(comparison.curves) > 1 else ""
-    several = max(len(seeds) for seeds in comparison.curves.values()) > 1
-    seeds = "mean ± sample standard deviation over seeds" if several else "one seed a run"
-    parts.append(f"Bits per byte of held-out text{of_both}, lower is better{bold}; {seeds}.\n")
+    parts.append(f"{score_note(comparison)}\n")
     parts += _cut_short(comparison)
     if comparison.keeps_best:
         parts += _kept_apart(comparison)
@@ -82,17 +87,12 @@ def _text(comparison: Comparison, picture: Path | None = None, task_picture: Pat
 
 
 def _pairs(comparison: Comparison) -> list[str]:
-    if comparison.keeps_best:
-        which, when, score, worst = "best", "at its best", "best", "whose best is worst"
-    else:
-        which, when, score, worst = "end", "in the end", "final", "that ends worst"
     return [
-        f"## Steps to reach another run's {which}\n",
-        f"Where the run of a row is as good as the run of a column is {when}, by straight lines between "
-        "measurements; in brackets, how many steps the run of the column took for each of these.\n",
+        f"## Steps to reach another run's {'best' if comparison.keeps_best else 'end'}\n",
+        f"{reach_note(comparison)}\n",
         _table(reach_rows(comparison)),
         "## Training effort\n",
-        f"How much training each run needs for the {score} score of the run {worst}; the least effort is 1.\n",
+        f"{effort_note(comparison)}\n",
         _table(effort_rows(comparison)),
     ]
 

@@ -18,8 +18,11 @@ from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, mome
 from relexify.scoring import Score, format_perplexity
 
 __all__ = [
+    "effort_note",
     "effort_rows",
+    "reach_note",
     "reach_rows",
+    "score_note",
     "score_rows",
     "stage_rows",
     "task_result_rows",
@@ -77,6 +80,15 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
+def score_note(comparison: Comparison) -> str:
+    """Return how to read `score_rows`."""
+    of_both = ", the mean of both languages" if comparison.languages else ""
+    bold = "; the lowest of a column is bold" if len(comparison.curves) > 1 else ""
+    several = max(len(seeds) for seeds in comparison.curves.values()) > 1
+    seeds = "mean ± sample standard deviation over seeds" if several else "one seed a run"
+    return f"Bits per byte of held-out text{of_both}, lower is better{bold}; {seeds}."
+
+
 def reach_rows(comparison: Comparison) -> list[list[str]]:
     """Return the step at which each run (row) reaches the score of each other run (column).
 
@@ -92,13 +104,24 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
 
 
+def reach_note(comparison: Comparison) -> str:
+    """Return how to read `reach_rows`."""
+    when = "at its best" if comparison.keeps_best else "in the end"
+    return (
+        f"Where the run of a row is as good as the run of a column is {when}, by straight lines between "
+        "measurements; in brackets, how many steps the run of the column took for each of these."
+    )
+
+
 def effort_rows(comparison: Comparison) -> list[list[str]]:
     """Return how much training every run needs to reach the score of the worst of them.
 
-    The effort is relative to the run that needs the least training, as in Table 1 of the WECHSEL paper.
+    The effort is relative to the run that needs the least training, as in Table 1 of the WECHSEL paper. Runs that got
+    worse in training are not the worst one here, because the others have their scores without any training.
     """
     scores = {run: comparison.kept(run).mean for run in comparison.curves}
-    reference = max(scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
+    improved = [run for run in scores if scores[run] < comparison.at(run, 0).mean]
+    reference = max(improved or scores, key=lambda run: scores[run] if math.isfinite(scores[run]) else -math.inf)
     kept = comparison.kept(reference)
     steps = {run: step_reaching(comparison.mean_curve(run), kept.mean) for run in comparison.curves}
     if steps[reference] is None and math.isfinite(kept.mean):  # its seeds are at their best at different steps
@@ -115,6 +138,15 @@ def effort_rows(comparison: Comparison) -> list[list[str]]:
             effort = _factor(needed / least) if needed and least else "none"
             rows.append([run, f"{_whole(step):,}", tokens_text(needed), effort])
     return rows
+
+
+def effort_note(comparison: Comparison) -> str:
+    """Return how to read `effort_rows`."""
+    score, worst = ("best", "whose best is worst") if comparison.keeps_best else ("final", "that ends worst")
+    return (
+        f"How much training each run needs for the {score} score of the run {worst}, of those that got better in "
+        "training; the least effort is 1."
+    )
 
 
 def stage_rows(comparison: Comparison) -> list[list[str]]:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 from relexify.reports.comparison import Comparison
 from relexify.reports.html.curves import draw_curves
-from relexify.reports.html.elements import definition_list, table
+from relexify.reports.html.elements import definition_list, hint, notice, table
 from relexify.reports.html.page import Section, render
-from relexify.reports.tables import effort_rows, reach_rows, score_rows, stage_rows, task_rows
+from relexify.reports.tables import (
+    effort_note,
+    effort_rows,
+    reach_note,
+    reach_rows,
+    score_note,
+    score_rows,
+    stage_rows,
+    task_rows,
+)
 
 __all__ = ["render_comparison"]
 
@@ -18,13 +29,48 @@ def render_comparison(comparison: Comparison) -> str:
     both = bool(comparison.languages and comparison.earlier)
     several = len(runs) > 1
     notes = {name: str(value) for name, value in comparison.notes.items()}
+    rows = score_rows(comparison)
+    # Apart from the scores, so that neither table is wider than the page.
+    split = next(index for index, name in enumerate(rows[0]) if name.startswith("perplexity"))
+    scores = table([row[:split] for row in rows]) + hint(score_note(comparison))
+    scores += table([[row[0], *row[split:]] for row in rows])
+    reach = table(reach_rows(comparison)) + hint(reach_note(comparison))
+    effort = table(effort_rows(comparison)) + hint(effort_note(comparison))
     sections = [
+        Section("summary", "Summary", _summary(comparison) if several else ""),
         Section("curves", "Training curves", draw_curves(curves)),
-        Section("scores", "Bits per byte of held-out text (lower is better)", table(score_rows(comparison))),
+        Section("scores", "Scores", scores),
         Section("stages", "Both languages, by stage", table(stage_rows(comparison)) if both else ""),
         Section("tasks", "Tasks", table(task_rows(comparison)) if comparison.tasks else ""),
-        Section("reach", "Steps to reach the score of another run", table(reach_rows(comparison)) if several else ""),
-        Section("effort", "Training effort", table(effort_rows(comparison)) if several else ""),
+        Section("reach", "Steps to reach the score of another run", reach if several else ""),
+        Section("effort", "Training effort", effort if several else ""),
         Section("facts", "How it was made", definition_list({**notes, "tokens per step": comparison.step_size})),
     ]
     return render(comparison.title, f"Comparison of {', '.join(runs)}", sections)
+
+
+def _summary(comparison: Comparison) -> str:
+    """Return which run is the best, and which ones got worse in training."""
+    starts = {run: comparison.at(run, 0).mean for run in comparison.curves}
+    kept = {run: comparison.kept(run).mean for run in comparison.curves}
+    ranked = sorted((run for run in kept if math.isfinite(kept[run])), key=lambda run: kept[run])
+    notices = []
+    if len(ranked) > 1:
+        best, second = ranked[:2]
+        text = (
+            f"{best} is the best. Its score is {kept[best]:.3f} bits per byte, that of {second}, the next, "
+            f"{kept[second]:.3f}."
+        )
+        if max(map(len, comparison.curves.values())) == 1:
+            text += " With one seed, a small difference may be chance."
+        notices.append(notice("good", text))
+    for run, score in kept.items():
+        if not math.isfinite(score):
+            notices.append(notice("poor", f"{run} diverged. Its score is not a number: try a lower learning rate."))
+        elif score > starts[run]:
+            text = (
+                f"{run} got worse in training. It starts with {starts[run]:.3f} bits per byte and ends with "
+                f"{score:.3f}: try a lower learning rate, or fewer steps."
+            )
+            notices.append(notice("poor", text))
+    return "".join(notices)

@@ -9,7 +9,7 @@ from html import escape
 __all__ = ["draw_curves"]
 
 _WIDTH, _HEIGHT = 760, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 14, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 14, 48
 COLOURS = 7
 """Colours of the style sheet (`--c0` …) that lines take in turn."""
 
@@ -45,7 +45,7 @@ def draw_curves(
         parts.append(f'<text class="y" x="{_LEFT - 8}" y="{y + 4:.1f}">{tick:g}</text>')
     for tick in _ticks(0, last):
         x, _ = at(tick, low)
-        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 18}">{tick:,.0f}</text>')
+        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 20}">{tick:,.0f}</text>')
     parts.append(f'<text class="x" x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
     for index, (name, points) in enumerate(drawn.items()):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (at(*point) for point in points))
@@ -63,17 +63,19 @@ def draw_curves(
     )
     description = escape(f"{label} against steps: {', '.join(drawn)}")
     plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{description}">{"".join(parts)}</svg>'
-    caption = f"<figcaption>{escape(label)}</figcaption>"
+    is_cut = any(value > high for points in drawn.values() for _, value in points)
+    caption = f"<figcaption>{escape(label)}{'; larger values are at the upper edge' if is_cut else ''}</figcaption>"
     return f'<figure class="plot">{caption}{plot}<div class="legend">{legend}</div></figure>'
 
 
 def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float]:
-    """Return the range of values; a start that is far above all the rest is cut off, since it would flatten it."""
+    """Return the range of values; starts and curves far above the others are cut off, since they would flatten them."""
     low = min(value for points in curves for _, value in points)
-    rest = max(value for points in curves for _, value in (points[1:] or points))
-    high = max(value for points in curves for _, value in points)
-    if high - low > 4 * (rest - low) > 0:
-        high = rest
+    peaks = sorted(max(value for _, value in (points[1:] or points)) for points in curves)
+    most = low + 4 * (peaks[(len(peaks) - 1) // 2] - low)
+    if most == low:
+        most = peaks[-1]
+    high = max(value for points in curves for _, value in points if value <= most)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["bars", "commands", "definition_list", "figures", "legend", "notice", "stacked_bars", "table"]
+__all__ = ["bars", "commands", "definition_list", "figures", "hint", "legend", "notice", "stacked_bars", "table"]
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -44,6 +44,11 @@ def notice(kind: str, text: str) -> str:
     """Return a remark whose first sentence is its headline; its kind is `good`, `open`, `poor` or `unknown`."""
     headline, stop, rest = text.partition(". ")
     return f'<p class="notice {escape(kind)}"><b>{escape(headline + stop.strip())}</b> {escape(rest)}</p>'
+
+
+def hint(text: str) -> str:
+    """Return a sentence on how to read what stands above it."""
+    return f'<p class="hint">{escape(text)}</p>'
 
 
 def commands(title: str, lines: Sequence[str]) -> str:
@@ -101,4 +106,7 @@ def _with_whole_options(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return f"<b>{escape(text.strip('*'))}</b>" if text.startswith("**") else escape(text)
+    """Return the content of a cell; what follows a number, its deviation and its step, is small."""
+    number, sign, rest = text.strip("*").partition(" ± ")
+    number = f"<b>{escape(number)}</b>" if text.startswith("**") else escape(number)
+    return f"{number}<small>{sign}{escape(rest)}</small>" if sign else number

@@ -26,6 +26,7 @@ from relexify.errors import InputError
 from relexify.mixture import Origin
 from relexify.reports import Comparison, write_report
 from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
+from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.elements import stacked_bars, table
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
@@ -348,6 +349,29 @@ def dom(page: Path, token: str = "") -> tuple[str, str]:
     command += ["--virtual-time-budget=20000", "--dump-dom", address]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return found.stdout, "\n".join(line for line in found.stderr.splitlines() if "CONSOLE" in line)
+
+
+def _compared(**values):
+    curves = {
+        run: (Curve.of(Measurement(step, step * 10, "all", value, 2**value, 1.0) for step, value in found.items()),)
+        for run, found in values.items()
+    }
+    return render_comparison(Comparison("runs", curves))
+
+
+def test_a_run_that_diverges_is_named_and_does_not_flatten_the_other_curves():
+    calm, close = {0: 3.0, 10: 2.0, 20: 1.5}, {0: 3.2, 10: 2.1, 20: 1.7}
+    page = _compared(calm=calm, close=close, wild={0: 3.0, 10: 90.0, 20: 40.0}, lost={0: 3.0, 20: float("nan")})
+    assert "<b>calm is the best.</b> Its score is 1.500 bits per byte, that of close, the next, 1.700." in page
+    assert "<b>wild got worse in training.</b> It starts with 3.000 bits per byte and ends with 40.000" in page
+    assert "<b>lost diverged.</b>" in page
+    assert "larger values are at the upper edge" in page
+    assert "the end of close" in page  # the reference of the training effort
+    points = re.findall(r'cy="([\d.]+)" r="3"><title>(\w+: [\d.]+)', page)
+    heights = {name: float(y) for y, name in points}
+    assert heights["calm: 1.5000"] - heights["calm: 3.0000"] > 100
+    assert heights["wild: 90.0000"] < heights["close: 3.2000"]
+    assert "larger values" not in _compared(calm=calm, close=close)
 
 
 @needs_browser

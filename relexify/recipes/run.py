@@ -8,23 +8,34 @@ recognised by everything that its result depends on, by content.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.methods.registry import METHODS
 from relexify.recipes.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.documents import without_documents
 from relexify.storage.files import check_inputs, is_written
+from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 from relexify.training.job import started_processes
 
-__all__ = ["PreparedRun", "check_recipe_inputs", "prepare_run", "run_identity", "run_recipe", "run_step", "run_steps"]
+__all__ = [
+    "PreparedRun",
+    "check_recipe_inputs",
+    "prepare_run",
+    "run_identity",
+    "run_recipe",
+    "run_revisions",
+    "run_step",
+    "run_steps",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +119,8 @@ def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False)
     context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
     check_recipe_inputs(recipe, recipe.output)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
-    work = WorkFolder(recipe.output, "work", run_identity(context), overwrite=overwrite)
+    revisions = run_revisions(recipe.tables)
+    work = WorkFolder(recipe.output, "work", run_identity(context), revisions=revisions, overwrite=overwrite)
     is_finished = not overwrite and work.is_finished() and recipe.steps[-1].load is not None
     if not is_finished:
         if not work.path.exists():  # else a killed run may have written the output already
@@ -126,6 +138,19 @@ def run_identity(context: RunContext) -> dict[str, object]:
         "held_out": context.held_out,
         "tables": context.tables,
     }
+
+
+def run_revisions(tables: Mapping[str, Any]) -> dict[str, int]:
+    """Return the revisions of the code that makes the result of a run; tasks have one of their own."""
+    found = {
+        "evidence": EVIDENCE,
+        "tokenizers": TOKENIZERS,
+        "priors": PRIORS,
+        "scores": SCORES,
+        "trainings": TRAININGS,
+    }
+    methods = {table: str(getattr(options, "method", None)) for table, options in tables.items()}
+    return found | {f"{table}.method": METHODS[name].revision for table, name in methods.items() if name in METHODS}
 
 
 def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:

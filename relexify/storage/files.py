@@ -84,6 +84,7 @@ class Provenance:
         inputs: sha256 of every input file, by name.
         seed: The random seed, if one was used.
         source: The provenance of the model that it was made from, as plain data, if relexify made that one too.
+        revisions: Those of the code that made it, see `relexify.storage.revisions`; empty if it is not found again.
     """
 
     version: str
@@ -91,10 +92,11 @@ class Provenance:
     inputs: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     source: Mapping[str, Any] | None = None
+    revisions: Mapping[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for json."""
-        return {name: value for name, value in asdict(self).items() if name != "source" or value is not None}
+        return {name: value for name, value in asdict(self).items() if name not in ("source", "revisions") or value}
 
 
 def sha256_of(path: str | Path) -> str:

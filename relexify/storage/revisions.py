@@ -1,16 +1,28 @@
 """Revisions of what relexify computes.
 
-Results are found again by their inputs: cached tokenizers and scores, trials of a comparison, cells of a grid, seeds of
-a task. A revision is raised here when the code gives another result for the same inputs. Cached results are then
-computed again, and results in folders of the user are rejected instead of being combined with new ones. Methods have
-revisions of their own (`Method.revision`).
+Results are found again by their inputs: cached tokenizers and scores, finished and unfinished outputs, trials of a
+comparison, cells of a grid, seeds of a task. A revision is raised here when the code gives another result for the same
+inputs. Cached results are then computed again, and results in folders of the user are rejected instead of being used or
+combined with new ones. Methods have revisions of their own (`Method.revision`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-__all__ = ["EVIDENCE", "PRIORS", "SCORES", "TASKS", "TOKENIZERS", "TRAININGS", "changed_revisions"]
+from relexify.errors import OutputError
+
+__all__ = [
+    "EVIDENCE",
+    "PRIORS",
+    "SCORES",
+    "TASKS",
+    "TOKENIZERS",
+    "TRAININGS",
+    "changed_revisions",
+    "check_revisions",
+]
 
 EVIDENCE = 2
 """What several methods have in common: how tokens are matched with dictionaries and with each other."""
@@ -38,3 +50,18 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
     if not changed:
         return ""
     return f"another version of relexify, whose results differ from those of this one (changed: {', '.join(changed)})"
+
+
+def check_revisions(output: Path, before: object, now: Mapping[str, int]) -> None:
+    """Validate that an output, which was made with the same inputs, is what this relexify would make.
+
+    Args:
+        output: The folder.
+        before: As for `changed_revisions`.
+        now: As for `changed_revisions`.
+
+    Raises:
+        OutputError: It is the result of other code.
+    """
+    if changed := changed_revisions(before, now):
+        raise OutputError(f"{output} was made by {changed}: choose another name, or replace it with `overwrite`")

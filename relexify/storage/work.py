@@ -28,7 +28,7 @@ from relexify.errors import InputError
 from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_json
-from relexify.storage.revisions import changed_revisions
+from relexify.storage.revisions import changed_revisions, check_revisions
 
 try:
     import fcntl
@@ -104,9 +104,7 @@ class WorkFolder:
 
     def made_by_others(self) -> str:
         """Return the end of a sentence if the output is the result of this run by other code, else an empty one."""
-        before = read_notes(self.output).get(_REVISIONS)
-        own = before.get(self._name) if isinstance(before, dict) else None
-        return changed_revisions(own, self.revisions) if self._is_result() else ""
+        return changed_revisions(self._revisions_before(), self.revisions) if self._is_result() else ""
 
     def check(self) -> None:
         """Validate, before any work, that the output can be written later.
@@ -114,6 +112,8 @@ class WorkFolder:
         Raises:
             OutputError: It exists and may not be replaced, or cannot be written.
         """
+        if not self.overwrite and self._is_result():
+            check_revisions(self.output, self._revisions_before(), self.revisions)
         check_output(self.output, overwrite=self.overwrite or self.is_finished())
 
     def check_claim(self) -> None:
@@ -192,6 +192,11 @@ class WorkFolder:
 
     def _is_result(self) -> bool:
         return finished_run(self.output, self._name) == self.fingerprint
+
+    def _revisions_before(self) -> object:
+        """Return the revisions that the output was made with, as they were read."""
+        before = read_notes(self.output).get(_REVISIONS)
+        return before.get(self._name) if isinstance(before, dict) else None
 
     def _notes(self, notes: Mapping[str, Any]) -> dict[str, Any]:
         """Return notes that say too which run they are of."""

@@ -22,6 +22,7 @@ from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, check_space, write_file, write_folder
+from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.text import TextSource
 from relexify.training.curve import Curve, Measurement
@@ -100,7 +101,7 @@ def run_training(
     """
     start, output = time.monotonic(), Path(output)
     training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
-    work = WorkFolder(output, "training", overwrite=overwrite)
+    work = WorkFolder(output, "training", revisions={"scores": SCORES, "trainings": TRAININGS}, overwrite=overwrite)
     for folder in (output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     processes = started_processes()

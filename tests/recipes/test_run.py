@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.methods.registry import METHODS
+from relexify.recipes import run as running
 from relexify.recipes.recipe import read_recipe
-from relexify.recipes.run import run_recipe
+from relexify.recipes.run import prepare_run, run_recipe
 from relexify.registry import Registry
 from relexify.steps import STEPS
 from tests import pico
@@ -30,6 +32,10 @@ def write(tmp_path: Path, cache: Path):
         return file
 
     return written
+
+
+def interrupted(options, context, model, output):
+    raise KeyboardInterrupt
 
 
 def folders(tmp_path: Path) -> set[str]:
@@ -73,6 +79,31 @@ def test_a_mistake_that_a_step_finds_leaves_no_work_in_the_way_of_the_corrected_
     assert folders(tmp_path) == set()
 
 
+def test_a_finished_run_of_other_code_is_rejected_or_repeated(write, tmp_path, monkeypatch):
+    recipe = read_recipe(write('[transfer]\nmethod = "fvt"\nvocab_size = 300\n'))
+    run_recipe(recipe)
+    monkeypatch.setattr(running, "TOKENIZERS", running.TOKENIZERS + 1)
+    with pytest.raises(OutputError, match=r"out was made by another version .*\(changed: tokenizers\): .*`overwrite`"):
+        run_recipe(recipe)
+    run_recipe(recipe, overwrite=True)
+    assert prepare_run(recipe).is_finished
+
+
+def test_steps_of_other_code_are_not_combined_with_new_ones(write, tmp_path, monkeypatch):
+    recipe = read_recipe(write(f'[transfer]\nmethod = "fvt"\nvocab_size = 300\n[training]\nsteps = 2\n{TRAINING}'))
+    with monkeypatch.context() as patch:
+        patch.setitem(STEPS._entries, "training", replace(STEPS["training"], run=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            run_recipe(recipe)
+    monkeypatch.setitem(METHODS._entries, "fvt", replace(METHODS["fvt"], revision=99))
+    message = r"out\.work holds work of another version .*\(changed: transfer\.method\); .*delete"
+    with pytest.raises(InputError, match=message):
+        run_recipe(recipe)
+    assert folders(tmp_path) == {"out.work"}
+    run_recipe(recipe, overwrite=True)
+    assert folders(tmp_path) == {"out"}
+
+
 def test_an_interrupted_run_does_not_repeat_finished_steps(write, tmp_path, monkeypatch):
     file = write(f'[transfer]\nmethod = "fvt"\nvocab_size = 300\n[training]\nsteps = 2\n{TRAINING}')
     calls = []
@@ -80,9 +111,6 @@ def test_an_interrupted_run_does_not_repeat_finished_steps(write, tmp_path, monk
     def counting(options, context, model, output):
         calls.append(output)
         return transfer.run(options, context, model, output)
-
-    def interrupted(options, context, model, output):
-        raise KeyboardInterrupt
 
     transfer, training = STEPS["transfer"], STEPS["training"]
     monkeypatch.setitem(STEPS._entries, "transfer", replace(transfer, run=counting))

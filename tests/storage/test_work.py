@@ -122,6 +122,8 @@ def test_a_result_of_other_code_is_not_finished(tmp_path: Path):
         later = WorkFolder(tmp_path / "out", "training", {"model": "abc"}, revisions=revisions)
         assert not later.is_finished()
         assert "another version of relexify" in later.made_by_others()
+        with pytest.raises(OutputError, match="out was made by another version of relexify"):
+            later.check()
     assert not work(tmp_path, {"model": "other"}).made_by_others()
     assert "revisions" not in inherited_notes(tmp_path / "out")
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from relexify.errors import InputError, OutputError
 from relexify.registry import Registry
 from relexify.storage.checkpoints import SEAL
 from relexify.storage.work import read_notes
+from relexify.training import run as training_run
 from relexify.training.plan import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
@@ -125,6 +127,17 @@ def test_checkpoints_hold_no_pickles_of_options(run_of):
     listed = json.loads((run.work() / "1-everything" / "checkpoint-4" / SEAL).read_text())
     assert {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} <= set(listed)
     assert "training_args.bin" not in listed
+
+
+def test_a_training_of_other_code_is_neither_up_to_date_nor_resumed(run_of, monkeypatch):
+    run = run_of()
+    run.train_until_killed(Moment("step", 4))
+    run.train(name="finished")
+    monkeypatch.setattr(training_run, "TRAININGS", training_run.TRAININGS + 1)
+    with pytest.raises(InputError, match=r"holds work of another version of relexify.*\(changed: trainings\)"):
+        run.train()
+    with pytest.raises(OutputError, match=r"finished was made by another version .*\(changed: trainings\)"):
+        run.train(name="finished")
 
 
 def test_documents_that_an_interruption_prevented_are_written_by_the_same_command(run_of, monkeypatch):

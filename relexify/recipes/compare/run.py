@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
-from relexify.methods.registry import METHODS
 from relexify.progress import runs_follow, track
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
 from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
-from relexify.recipes.run import run_identity
+from relexify.recipes.run import run_identity, run_revisions
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
 from relexify.reports import Comparison, write_report
 from relexify.steps import RunContext, TrainingSettings
 from relexify.storage.files import MARKER, is_written, write_file
-from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 
@@ -160,7 +158,7 @@ def _trials(
                     moments=moments,
                     languages=recipe.languages,
                     work=WorkFolder(
-                        folder, "work", run_identity(context), revisions=_revisions(tables), overwrite=overwrite
+                        folder, "work", run_identity(context), revisions=run_revisions(tables), overwrite=overwrite
                     ),
                     keep_model=compare.keep_models,
                 )
@@ -219,19 +217,6 @@ def _variant(
             if settings.get(name) is not None:
                 tables[step.table] = change(tables[step.table], settings[name])
     return tables
-
-
-def _revisions(tables: Mapping[str, Any]) -> dict[str, int]:
-    """Return the revisions of the code that makes the result of a trial; tasks have one of their own."""
-    found = {
-        "evidence": EVIDENCE,
-        "tokenizers": TOKENIZERS,
-        "priors": PRIORS,
-        "scores": SCORES,
-        "trainings": TRAININGS,
-    }
-    methods = {table: str(getattr(options, "method", None)) for table, options in tables.items()}
-    return found | {f"{table}.method": METHODS[name].revision for table, name in methods.items() if name in METHODS}
 
 
 def _comparison(

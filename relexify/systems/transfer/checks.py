@@ -20,6 +20,7 @@ from relexify.methods.registry import METHODS, Input, Method
 from relexify.pretrained.names import check_name
 from relexify.registry import choose
 from relexify.storage.files import check_inputs, check_output
+from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
@@ -34,6 +35,7 @@ __all__ = [
     "method_options",
     "prepare_transfer",
     "transfer_inputs",
+    "transfer_revisions",
     "unused_options",
     "validate_transfer",
     "with_method",
@@ -88,12 +90,14 @@ def prepare_transfer(options: Transfer) -> Evidence:
 
     Raises:
         InputError: As `check_transfer`; or the output would replace an input.
-        OutputError: The output cannot be written.
+        OutputError: The output cannot be written, or is the result of this transfer by other code.
         MissingExtra: As `check_transfer`.
     """
     texts = (options.corpus, options.held_out, options.source_corpus, options.source_held_out)
     if is_repeated(options):
         check_inputs(options.output, *transfer_inputs(options), texts=texts)
+        before = read_notes(options.output)["provenance"].get("revisions")
+        check_revisions(Path(options.output), before, transfer_revisions(options.method))
     else:
         check_output(options.output, *transfer_inputs(options), texts=texts, overwrite=options.overwrite)
     return check_transfer(options)
@@ -104,6 +108,17 @@ def is_repeated(options: Transfer) -> bool:
     recorded = (read_notes(options.output).get("provenance") or {}).get("command") or {}
     here = {"device": options.device, "overwrite": False}  # neither says what is written
     return not options.overwrite and {**recorded, **here} == command_of(options)
+
+
+def transfer_revisions(method: str) -> dict[str, int]:
+    """Return the revisions of the code that makes the result of a transfer."""
+    return {
+        "evidence": EVIDENCE,
+        "tokenizers": TOKENIZERS,
+        "priors": PRIORS,
+        "scores": SCORES,
+        "method": METHODS.get_or_raise(method).revision,
+    }
 
 
 def command_of(options: Transfer) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.checks import (
     check_transfer,
     transfer_inputs,
+    transfer_revisions,
     validate_transfer,
     with_method,
     without_evidence,
@@ -39,7 +40,8 @@ def run_transfer_step(options: Transfer, context: RunContext, model: str, output
     from relexify.systems.transfer.run import load_transfer, run_transfer
 
     options = _in_run(replace(options, model=model, output=output), context)
-    work = WorkFolder(output, "transfer", {"transfer": options}, overwrite=options.overwrite)
+    revisions = transfer_revisions(options.method)
+    work = WorkFolder(output, "transfer", {"transfer": options}, revisions=revisions, overwrite=options.overwrite)
     return load_transfer(output) if work.is_finished() else run_transfer(options, work=work)
 
 

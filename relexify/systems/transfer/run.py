@@ -24,7 +24,13 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, check_space, write_folder
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import command_of, is_repeated, method_options, prepare_transfer
+from relexify.systems.transfer.checks import (
+    command_of,
+    is_repeated,
+    method_options,
+    prepare_transfer,
+    transfer_revisions,
+)
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
@@ -227,7 +233,7 @@ def _provenance(
     *,
     is_read: bool,
 ) -> Provenance:
-    """Return the hashes of all inputs, the options, and the provenance of a model that relexify made.
+    """Return the hashes of all inputs, the options, the revisions, and the provenance of a model that relexify made.
 
     Args:
         options: The transfer.
@@ -242,7 +248,14 @@ def _provenance(
     inputs = {name: digest for name, digest in models.items() if digest is not None}
     inputs |= {**_hash_evidence(options, evidence), "tokenizer": fingerprint(target)}
     source = read_notes(options.model).get("provenance")
-    return Provenance(version=__version__, command=command_of(options), inputs=inputs, seed=options.seed, source=source)
+    return Provenance(
+        version=__version__,
+        command=command_of(options),
+        inputs=inputs,
+        seed=options.seed,
+        source=source,
+        revisions=transfer_revisions(options.method),
+    )
 
 
 def _hash_evidence(options: Transfer, evidence: Evidence) -> dict[str, str]:

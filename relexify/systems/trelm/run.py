@@ -32,6 +32,7 @@ from relexify.pretrained.quiet import save_model
 from relexify.scoring import Score
 from relexify.storage.files import check_inputs, is_written, write_file
 from relexify.storage.json import read_json
+from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
@@ -108,7 +109,8 @@ def run_trelm(
         "held_out": None if held_out is None else Corpus.open(held_out),
         "options": options,
     }
-    work = WorkFolder(output, "trelm", identity, overwrite=overwrite)
+    revisions = {"scores": SCORES, "trainings": TRAININGS}
+    work = WorkFolder(output, "trelm", identity, revisions=revisions, overwrite=overwrite)
     for folder in (work.output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     if not overwrite and work.is_finished():

@@ -17,7 +17,7 @@ from relexify.errors import InputError, OutputError, VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
-from relexify.methods.registry import Initialisation
+from relexify.methods.registry import METHODS, Initialisation
 from relexify.mixture import PrecomputedRows
 from relexify.pretrained import runnable
 from relexify.progress import report_to
@@ -25,7 +25,7 @@ from relexify.steps import STEPS, RunContext
 from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import read_notes
-from relexify.systems.transfer import initialisation
+from relexify.systems.transfer import checks, initialisation
 from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer import scores as scores_module
@@ -108,6 +108,22 @@ def test_the_result_of_a_transfer_is_read_again(options):
     assert (again.graft.mixture.weights != result.graft.mixture.weights).nnz == 0
     with pytest.raises(InputError, match="not the result of a transfer"):
         load_transfer(options.output.parent / "model")
+
+
+def test_an_output_of_other_code_with_the_same_version_is_not_up_to_date(options, monkeypatch, caplog):
+    options = replace(options, method="fvt")
+    run_transfer(options)
+    with caplog.at_level(logging.INFO, "relexify"):
+        run_transfer(options)
+    assert "is up to date" in caplog.text
+    monkeypatch.setattr(checks, "EVIDENCE", checks.EVIDENCE + 1)
+    with pytest.raises(OutputError, match=r"out was made by another version .*\(changed: evidence\): .*`overwrite`"):
+        run_transfer(options)
+    run_transfer(replace(options, overwrite=True))
+    run_transfer(options)
+    monkeypatch.setitem(METHODS._entries, "fvt", replace(METHODS["fvt"], revision=99))
+    with pytest.raises(OutputError, match=r"\(changed: method\)"):
+        run_transfer(options)
 
 
 def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_scored(options, tmp_path, monkeypatch):

@@ -30,8 +30,8 @@ from relexify.scoring import Score, language_model_scores, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_json
-from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TASKS, TOKENIZERS, changed_revisions
-from relexify.systems.transfer.checks import check_transfer
+from relexify.storage.revisions import TASKS, changed_revisions
+from relexify.systems.transfer.checks import check_transfer, transfer_revisions
 from relexify.systems.transfer.grid.cells import (
     BITS,
     NLI,
@@ -179,14 +179,7 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
 
 def _revisions(cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
-    return {
-        "evidence": EVIDENCE,
-        "tokenizers": TOKENIZERS,
-        "priors": PRIORS,
-        "scores": SCORES,
-        "tasks": TASKS,
-        "method": METHODS[cell.initialisation].revision,
-    }
+    return {**transfer_revisions(cell.initialisation), "tasks": TASKS}
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:

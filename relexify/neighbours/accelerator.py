@@ -2,11 +2,16 @@
 
 As on a CPU (`search.py`), a bound ε on the error of the first pass decides which products are computed again: if t is
 the k-th largest of a row, a key below t − 2ε is none of the k nearest. Here, a fixed number of keys is computed again
-for every row, and the whole row where that number is too small. Rows that occur several times are searched each time,
-which takes less time than finding them.
+for every row, and the whole row where that number is too small, or as large as the row. Rows that occur several times
+are searched each time, which takes less time than finding them.
+
+Besides queries and keys, which are on the device as a whole, memory does not depend on their number nor on k.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -17,27 +22,45 @@ from relexify.progress import track
 __all__ = ["largest_on", "nearest_on"]
 
 BLOCK_BYTES = 768 << 20
-"""Bytes of products in memory at a time."""
+"""Bytes of products in memory at a time; those of keys in float64 beside them."""
 CANDIDATES = 4
 """Keys that are computed again for each of the k neighbours."""
+_PREPARED_ROWS = 65_536
+"""Keys that are prepared for the first pass at a time."""
+_ROUNDED_INPUTS = 3 * 2.0**-10
+"""The largest relative error of a product whose factors are cut off to the 10 bits of TF32."""
+_SORTED_BYTES = 48
+"""Bytes of one product in a row that is sorted: float32 and an index, twice each, and what torch needs beside."""
 
 
 def nearest_on(device: str, queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Find what `nearest` finds."""
-    rows = _normalised(_uploaded(keys, device, "keys"))
-    used = rows.any(dim=1).nonzero()[:, 0]
-    if not len(used):
-        raise InputError("every key is a zero vector: give at least one vector that is not zero")
-    if len(used) < len(rows):
-        rows = rows[used]
-    found, products = _search(_normalised(_uploaded(queries, device, "queries")), rows, min(k, len(rows)))
-    return used[found].cpu().numpy(), products.cpu().numpy()
+    with _memory_reported(device):
+        rows = _normalised(_uploaded(keys, device, "keys"))
+        used = rows.any(dim=1).nonzero()[:, 0]
+        if not len(used):
+            raise InputError("every key is a zero vector: give at least one vector that is not zero")
+        if len(used) < len(rows):
+            rows = rows[used]
+        return _search(_normalised(_uploaded(queries, device, "queries")), rows, min(k, len(rows)), used)
 
 
 def largest_on(device: str, queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Find what `largest_products` finds."""
-    found, products = _search(_uploaded(queries, device, "queries"), _uploaded(keys, device, "keys"), k)
-    return found.cpu().numpy(), products.cpu().numpy()
+    with _memory_reported(device):
+        rows = _uploaded(keys, device, "keys")
+        return _search(_uploaded(queries, device, "queries"), rows, k, torch.arange(len(rows), device=rows.device))
+
+
+@contextmanager
+def _memory_reported(device: str) -> Iterator[None]:
+    """Raise errors of a device whose memory is too small as `InputError`."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise InputError(
+            f"the memory of {device} is too small to search neighbours: free some of it, or search with `device=cpu`"
+        ) from error
 
 
 def _uploaded(matrix: np.ndarray, device: str, name: str) -> torch.Tensor:
@@ -58,34 +81,79 @@ def _normalised(rows: torch.Tensor) -> torch.Tensor:
     return rows * scale.float()[:, None]
 
 
-def _search(queries: torch.Tensor, keys: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the columns and the values of the k largest products of every query, in order."""
-    count, width = keys.shape
-    candidates = min(count, CANDIDATES * k)
-    first_pass = _FirstPass(keys)
-    # Products of all keys in float32, or candidates in float32 and in float64
-    size = max(16, BLOCK_BYTES // (4 * max(count, 3 * candidates * width)))
-    found, values = [], []
+def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of the keys with the k largest products of every query, and these products, in order.
+
+    Each block of results leaves the device at once, so that its memory does not limit the number of queries and of k.
+    """
+    count, candidates = len(keys), CANDIDATES * k
+    found = np.empty((len(queries), k), dtype=np.int64)
+    values = np.empty((len(queries), k), dtype=np.float32)
+    first_pass = _FirstPass(keys) if candidates < count else None
+    budget = _block_bytes(keys)
+    row_bytes = 4 * count + _SORTED_BYTES * candidates if first_pass else _SORTED_BYTES * count
+    size = max(1, budget // row_bytes)
     with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
         for start in range(0, len(queries), size):
             block = queries[start : start + size]
-            scores, errors = first_pass(block)
-            best, columns = scores.topk(candidates, dim=1)
-            columns = columns.sort(dim=1).values
-            exact = torch.einsum("bcd,bd->bc", keys[columns].to(_exact_type(keys)), block.to(_exact_type(keys)))
-            products, order = exact.float().sort(dim=1, descending=True, stable=True)  # equal products by column
-            products, columns = products[:, :k], columns.gather(1, order[:, :k])
-            is_open = best[:, -1] >= best[:, k - 1] - 2 * errors
-            if candidates < count and is_open.any():
-                open_rows = is_open.nonzero()[:, 0]
-                for rows in torch.chunk(open_rows, 1 + 4 * len(open_rows) // size):  # in float64, with indices
-                    whole = block[rows].to(_exact_type(keys)) @ keys.to(_exact_type(keys)).T
-                    whole, order = whole.float().sort(dim=1, descending=True, stable=True)
-                    products[rows], columns[rows] = whole[:, :k], order[:, :k]
-            found.append(columns)
-            values.append(products)
+            if first_pass is None:
+                products, columns = _largest_of_all(block, keys, k, budget)
+            else:
+                products, columns = _largest_of_candidates(block, keys, k, budget, *first_pass(block))
+            found[start : start + size] = indices[columns].cpu().numpy()
+            values[start : start + size] = products.cpu().numpy()
             advance(len(block))
-    return torch.cat(found), torch.cat(values)
+    return found, values
+
+
+def _largest_of_candidates(
+    queries: torch.Tensor, keys: torch.Tensor, k: int, budget: int, scores: torch.Tensor, errors: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the k largest exact products of every query, and their columns.
+
+    Args:
+        queries: [n × d].
+        keys: [m × d].
+        k: Less than m / `CANDIDATES`.
+        budget: Bytes of keys, and of rows that are computed again, in memory at a time.
+        scores: Their products of the first pass [n × m].
+        errors: The largest possible error of each row [n].
+    """
+    best, columns = scores.topk(CANDIDATES * k, dim=1)
+    columns = columns.sort(dim=1).values
+    exact = torch.empty_like(best)
+    block = queries.to(_exact_type(keys))
+    part = max(1, budget // (12 * len(queries) * keys.shape[1]))  # keys of candidates in float32 and in float64
+    for start in range(0, columns.shape[1], part):
+        chosen = keys[columns[:, start : start + part]].to(_exact_type(keys))
+        exact[:, start : start + part] = torch.einsum("bcd,bd->bc", chosen, block)
+    products, order = exact.sort(dim=1, descending=True, stable=True)  # equal products by column
+    products, columns = products[:, :k], columns.gather(1, order[:, :k])
+    open_rows = (best[:, -1] >= best[:, k - 1] - 2 * errors).nonzero()[:, 0]
+    for rows in open_rows.split(max(1, budget // (_SORTED_BYTES * len(keys)))):
+        products[rows], columns[rows] = _largest_of_all(queries[rows], keys, k, budget)
+    return products, columns
+
+
+def _largest_of_all(
+    queries: torch.Tensor, keys: torch.Tensor, k: int, budget: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the k largest exact products of every query, and their columns, without a first pass."""
+    whole = queries.new_empty(len(queries), len(keys))
+    block = queries.to(_exact_type(keys))
+    part = max(1, budget // (8 * (len(queries) + keys.shape[1])))  # keys and products in float64
+    for start in range(0, len(keys), part):
+        whole[:, start : start + part] = block @ keys[start : start + part].to(_exact_type(keys)).T
+    products, columns = whole.sort(dim=1, descending=True, stable=True)
+    return products[:, :k], columns[:, :k]
+
+
+def _block_bytes(rows: torch.Tensor) -> int:
+    """Return how many bytes of products may be in memory at a time: up to four times as many are used in all."""
+    if not rows.is_cuda:
+        return BLOCK_BYTES
+    unused = torch.cuda.memory_reserved(rows.device) - torch.cuda.memory_allocated(rows.device)
+    return min(BLOCK_BYTES, (torch.cuda.mem_get_info(rows.device)[0] + unused) // 8)
 
 
 class _FirstPass:
@@ -96,11 +164,16 @@ class _FirstPass:
     """
 
     def __init__(self, keys: torch.Tensor) -> None:
-        scaled = keys / keys.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         self.type = torch.float16 if _has_half_products(keys) else torch.float32
-        self.keys = scaled.to(self.type)
-        self.longest = _lengths(scaled).max()
-        self.rounding = _lengths(scaled - self.keys).max()
+        self.is_rounded = self.type == torch.float32 and _rounds_inputs(keys)
+        self.keys = torch.empty_like(keys, dtype=self.type)
+        self.longest = self.rounding = keys.new_zeros(())
+        largest = max(keys.max(), -keys.min()).clamp(min=torch.finfo(torch.float32).tiny)
+        for start in range(0, len(keys), _PREPARED_ROWS):
+            scaled = keys[start : start + _PREPARED_ROWS] / largest
+            rounded = self.keys[start : start + _PREPARED_ROWS].copy_(scaled)
+            self.longest = torch.maximum(self.longest, _lengths(scaled).max())
+            self.rounding = torch.maximum(self.rounding, _lengths(scaled - rounded).max())
 
     def __call__(self, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         largest = queries.abs().amax(dim=1, keepdim=True)
@@ -110,6 +183,8 @@ class _FirstPass:
         errors = _lengths(scaled - rounded) * self.longest + _lengths(rounded) * self.rounding
         # A sum of d products in float32 has a relative error of d ε/2 in any order; the rest covers the bound itself.
         errors += 2 * queries.shape[1] * torch.finfo(torch.float32).eps * lengths * self.longest
+        if self.is_rounded:
+            errors += _ROUNDED_INPUTS * lengths * self.longest
         return _multiply(rounded, self.keys.T), errors
 
 
@@ -127,6 +202,11 @@ def _has_half_products(keys: torch.Tensor) -> bool:
     except (TypeError, NotImplementedError, RuntimeError):  # an older torch, or another device
         return False
     return True
+
+
+def _rounds_inputs(keys: torch.Tensor) -> bool:
+    """Whether products in float32 round their inputs to TF32, as a caller of torch may have allowed on GPUs."""
+    return keys.is_cuda and torch.get_float32_matmul_precision() != "highest"
 
 
 def _exact_type(rows: torch.Tensor) -> torch.dtype:

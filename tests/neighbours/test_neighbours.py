@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from relexify.errors import InputError
 from relexify.neighbours import accelerator, largest_products, nearest, normalise_rows, search
@@ -195,13 +196,21 @@ def half_products(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     return queries.float() @ keys.float()
 
 
-@pytest.fixture(params=["float32", "half"])
+def tf32_products(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Multiply as a GPU does for which TF32 is allowed: 10 bits of the inputs, sums in float32."""
+    cut = [(matrix.contiguous().view(torch.int32) & -(1 << 13)).view(torch.float32) for matrix in (queries, keys)]
+    return cut[0] @ cut[1]
+
+
+@pytest.fixture(params=["float32", "half", "tf32"])
 def accelerated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a device that is searched like a GPU, with a first pass in float32 or half precision."""
+    """Return a device that is searched like a GPU, with a first pass in one of the precisions of GPUs."""
+    monkeypatch.setattr(accelerator, "_has_half_products", lambda keys: request.param == "half")
     if request.param == "half":
         monkeypatch.setattr(accelerator, "_multiply", half_products)
-    else:
-        monkeypatch.setattr(accelerator, "_has_half_products", lambda keys: False)
+    elif request.param == "tf32":
+        monkeypatch.setattr(accelerator, "_multiply", tf32_products)
+        monkeypatch.setattr(accelerator, "_rounds_inputs", lambda keys: True)
     return "cpu:0"
 
 
@@ -218,3 +227,47 @@ def test_an_accelerator_finds_the_same_products(find, kind, k, accelerated):
     assert np.allclose(products, values, rtol=3e-7, atol=1e-12)
     if kind in ("normal", "outliers"):
         assert np.array_equal(found, expected)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that torch makes."""
+
+    size = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        made = function(*arguments, **(options or {}))
+        for each in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(each, torch.Tensor):
+                self.size = max(self.size, each.untyped_storage().nbytes())
+        return made
+
+
+@pytest.mark.parametrize("kind", ["normal", "close"])  # of the latter, all rows are computed as a whole
+@pytest.mark.parametrize("k", [10, 300, 1000, 2990, 3000])
+def test_an_accelerator_needs_no_more_memory_for_a_large_k(k, kind, accelerated, monkeypatch):
+    draw = np.random.default_rng(8)
+    left, right = vectors(kind, 60, draw), vectors(kind, 3000, draw)
+    expected, values = largest_products(left, right, k)
+    monkeypatch.setattr(accelerator, "BLOCK_BYTES", right.nbytes)
+    with LargestTensor() as largest:
+        found, products = largest_products(left, right, k, device=accelerated)
+    assert largest.size <= right.nbytes
+    assert np.allclose(products, values, rtol=3e-7, atol=1e-12)
+    if kind == "normal":
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("find", [nearest, largest_products])
+def test_no_queries_have_no_neighbours(find, accelerated):
+    for device in ("cpu", accelerated):
+        found, products = find(np.ones((0, 4)), np.eye(4), 2, device=device)
+        assert found.shape == products.shape == (0, 2)
+
+
+def test_a_device_without_enough_memory_is_reported(monkeypatch):
+    def fail(*arguments):
+        raise torch.OutOfMemoryError("Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(accelerator, "_FirstPass", fail)
+    with pytest.raises(InputError, match=r"the memory of cpu:0 is too small .*`device=cpu`"):
+        nearest(np.eye(9), np.eye(9), 1, device="cpu:0")

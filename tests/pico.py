@@ -432,3 +432,18 @@ def saved(family: str, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def training_notes(**changes: Any) -> dict[str, Any]:
+    """What `relexify.json` says about a training, with some entries changed."""
+    return {
+        "selected_step": 0,
+        "tokens_seen": 640,
+        "seconds": 1.0,
+        "tokens_per_second": None,
+        "length": 64,
+        "learning_rate": None,
+        "stages": [],
+        "snapshots": [],
+        **changes,
+    }

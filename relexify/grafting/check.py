@@ -174,7 +174,8 @@ def _compare_special_tokens(
         if vocabulary.special.get(role) != id:
             now = vocabulary.special.get(role)
             found = "has none" if now is None else f"uses {vocabulary.tokens[now]!r} ({now})"
-            yield f"the {role} token was {mixture.target_tokens[id]!r} ({id}), and the tokenizer {found}"
+            before = f"{mixture.target_tokens[id]!r} ({id})" if id < len(mixture) else str(id)
+            yield f"the {role} token was {before}, and the tokenizer {found}"
     for id in np.flatnonzero(mixture.origin == Origin.SPECIAL).tolist():
         if id < len(vocabulary) and not vocabulary.forms[id].is_special:
             yield f"{mixture.target_tokens[id]!r} ({id}) was a special token, and is ordinary text now"

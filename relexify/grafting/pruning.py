@@ -62,6 +62,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     """
     output = Path(output)
     check_output(output, model, texts=(corpus,), overwrite=overwrite)
+    earlier = read_notes(model).get("provenance")
     text = Corpus.open(corpus)
     text.ensure_text()
     loaded, tokenizer = load_model(model), load_tokenizer(model)
@@ -73,7 +74,6 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     command: dict[str, Any] = {"model": str(model), "corpus": text.name}
     weights = identify_weights(model, loaded, is_read=False)
     inputs = ({"model": weights} if weights else {}) | {"corpus": fingerprint(text)}
-    earlier = read_notes(model).get("provenance")
     provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0, source=earlier)
     removed = sum(map(bool, source.tokens)) - len(target)  # not every id needs to have a token
     with write_folder(output, overwrite=overwrite) as folder:

@@ -130,7 +130,9 @@ def _largest_of_candidates(
     products, order = exact.sort(dim=1, descending=True, stable=True)  # equal products by column
     products, columns = products[:, :k], columns.gather(1, order[:, :k])
     open_rows = (best[:, -1] >= best[:, k - 1] - 2 * errors).nonzero()[:, 0]
-    for rows in open_rows.split(max(1, budget // (_SORTED_BYTES * len(keys)))):
+    size = max(1, budget // (_SORTED_BYTES * len(keys)))
+    for start in range(0, len(open_rows), size):
+        rows = open_rows[start : start + size]
         products[rows], columns[rows] = _largest_of_all(queries[rows], keys, k, budget)
     return products, columns
 

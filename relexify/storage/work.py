@@ -28,6 +28,7 @@ from relexify.errors import InputError
 from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_json
+from relexify.storage.notes import check_notes
 from relexify.storage.revisions import changed_revisions, check_revisions
 
 try:
@@ -44,6 +45,8 @@ __all__ = [
     "inherited_notes",
     "is_intermediate",
     "only_one",
+    "output_notes",
+    "read_entry",
     "read_notes",
     "restart_advice",
 ]
@@ -195,7 +198,7 @@ class WorkFolder:
 
     def _revisions_before(self) -> object:
         """Return the revisions that the output was made with, as they were read."""
-        before = read_notes(self.output).get(_REVISIONS)
+        before = output_notes(self.output).get(_REVISIONS)
         return before.get(self._name) if isinstance(before, dict) else None
 
     def _notes(self, notes: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,20 +270,48 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def read_notes(folder: str | Path) -> dict[str, Any]:
-    """Return what `relexify.json` in a folder says; empty if there is none."""
-    notes = read_json(Path(folder) / MARKER)
-    return notes if isinstance(notes, dict) else {}
+    """Return what `relexify.json` in a folder says; empty if there is none.
+
+    Raises:
+        InputError: It is damaged; the message names the key that is wrong.
+    """
+    path = Path(folder) / MARKER
+    return check_notes(read_json(path), path) if path.is_file() else {}
+
+
+def read_entry(folder: str | Path, name: str) -> Any:
+    """Return an entry of `relexify.json` in a folder that was written with one.
+
+    Raises:
+        InputError: As `read_notes`; or the entry is missing.
+    """
+    notes = read_notes(folder)
+    if notes.get(name) is None:
+        raise InputError(f"{Path(folder) / MARKER}: {name} is missing: restore the file, or write the folder again")
+    return notes[name]
+
+
+def output_notes(folder: str | Path) -> dict[str, Any]:
+    """Return the notes of an output that a run may find; empty if they are damaged, so that it is not that run's."""
+    try:
+        return read_notes(folder)
+    except InputError:
+        return {}
 
 
 def finished_run(folder: str | Path, name: str) -> str | None:
     """Return the fingerprint of the run of this name that a folder is the result of; None if it is of none."""
-    finished = read_notes(folder).get(_FINISHED)
+    finished = output_notes(folder).get(_FINISHED)
     found = finished.get(name) if isinstance(finished, dict) else None
     return found if isinstance(found, str) else None
 
 
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of."""
+    """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of.
+
+    Raises:
+        InputError: As `read_notes`.
+    """
     return {name: note for name, note in read_notes(folder).items() if name not in (_FINISHED, _REVISIONS)}
 
 

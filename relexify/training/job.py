@@ -128,14 +128,14 @@ def language_model_job(
         InputError: The model cannot be trained as requested, or a text cannot be read or is too short.
         VocabularyError: The tokenizer does not belong to the model.
     """
-    processes = started_processes()
+    notes, processes = source_notes(source), started_processes()
     with processes.main_process_first():
         model, tokenizer = load_model(source), load_tokenizer(source)
     dtype = model.dtype
     check_trainable(model, training)
     model = cast_for_training(model, training)
     check_fit(model, tokenizer)
-    extension = inherited_notes(source).get("extension") if training.keep_rows else None
+    extension = notes.get("extension") if training.keep_rows else None
     if training.keep_rows and not extension:
         raise InputError(
             f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
@@ -172,7 +172,7 @@ def language_model_job(
         dtype=dtype,
         data=texts,
         identity={"model": fingerprint(model), **identity},
-        notes=source_notes(source),
+        notes=notes,
         load=lambda folder: load_model(folder or source),
         save=save,
         kept_rows=len(vocabulary_of(tokenizer)) - int(extension["added"]) if extension else 0,
@@ -245,7 +245,11 @@ def held_out_data(
 
 
 def source_notes(source: str | Path) -> dict[str, Any]:
-    """Return the notes of the model that a training starts from, for its result, and its name if it stays there."""
+    """Return the notes of the model that a training starts from, for its result, and its name if it stays there.
+
+    Raises:
+        InputError: As `read_notes`.
+    """
     notes = inherited_notes(source)
     # A copy in the cache of a model that was given a head for this training; others have notes of what was done then.
     is_copy = "head_added_to" in notes and set(notes) <= {"head_added_to", "files"}

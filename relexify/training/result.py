@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relexify.storage.work import WorkFolder, finished_run, read_notes
+from relexify.storage.work import WorkFolder, finished_run, output_notes, read_entry
 from relexify.training.curve import Curve
 from relexify.training.plan import Training, plan_stages
 
@@ -53,7 +53,7 @@ def check_training_output(work: WorkFolder, training: Training) -> None:
     Raises:
         OutputError: The output exists and may not be replaced, or cannot be written.
     """
-    before = read_notes(work.output).get("training") or {}
+    before = output_notes(work.output).get("training") or {}
     planned = (sum(stage.steps for stage in plan_stages(training)), training.length, training.seed)
     same = planned == tuple(before.get(name) for name in ("steps", "length", "seed"))
     if work.overwrite or not same or finished_run(work.output, "training") is None:
@@ -64,9 +64,9 @@ def load_result(output: Path) -> TrainingResult:
     """Return the result of an earlier training, with the time and speed of the call that finished it.
 
     Raises:
-        InputError: The folder's curve is missing or damaged.
+        InputError: The folder's curve, or its note of the training, is missing or damaged.
     """
-    curve, notes = Curve.load(output / CURVE_FILE), read_notes(output)["training"]
+    curve, notes = Curve.load(output / CURVE_FILE), read_entry(output, "training")
     return TrainingResult(
         output,
         curve,

@@ -23,7 +23,7 @@ from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_inputs, check_space, write_file, write_folder
 from relexify.storage.revisions import SCORES, TRAININGS
-from relexify.storage.work import WorkFolder, read_notes
+from relexify.storage.work import WorkFolder, read_entry
 from relexify.text import TextSource
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
@@ -191,7 +191,7 @@ def _train_stages(
             processes.wait_for_everyone()
             del result
         points += Curve.load(folder / CURVE_FILE).points
-        step = read_notes(folder)["selected"]
+        step = read_entry(folder, "selected")
         candidates[step] = folder
         first_step += stage.steps
     curve = Curve.of(points)

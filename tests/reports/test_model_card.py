@@ -84,7 +84,7 @@ def test_a_trained_model_has_the_score_of_the_selected_step(folder, tmp_path):
 
     trained = shutil.copytree(folder, tmp_path / "trained")
     notes = json.loads((trained / "relexify.json").read_text())
-    (trained / "relexify.json").write_text(json.dumps({**notes, "training": {"selected_step": 5}}))
+    (trained / "relexify.json").write_text(json.dumps({**notes, "training": pico.training_notes(selected_step=5)}))
     Curve.of(Measurement(step, step * 64, "all", 3 - step / 10, 9.0) for step in (0, 5, 9)).save(
         trained / "training.json"
     )

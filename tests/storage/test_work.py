@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError, OutputError
-from relexify.storage.files import MARKER
 from relexify.storage.work import WorkFolder, claim_folder, inherited_notes, is_intermediate, read_notes
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
@@ -152,12 +151,6 @@ def test_a_corrupt_identity_is_an_error_unless_overwritten(tmp_path: Path):
         pass
     with work(tmp_path, overwrite=True).claim():
         assert json.loads((tmp_path / "out.training" / "run.json").read_text())["model"] == "abc"
-
-
-def test_notes_of_a_folder_without_valid_notes_are_empty(tmp_path: Path):
-    assert read_notes(tmp_path) == {}
-    (tmp_path / MARKER).write_text("[1]")
-    assert read_notes(tmp_path) == {}
 
 
 def test_only_what_is_in_a_work_folder_is_intermediate(tmp_path: Path):

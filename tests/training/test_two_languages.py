@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.training import train_bilingual
+from relexify.systems.transfer.start import ExtensionCheck
 from relexify.text import Corpus
 from relexify.training.data.batches import MixedTexts
 from relexify.training.plan import plan_stages
@@ -99,7 +100,8 @@ def test_a_bilingual_model_has_its_own_text_of_the_source_language(run_of):
 def test_the_rows_of_the_source_are_kept_bit_for_bit_while_others_are_trained(run_of, tmp_path, options):
     run = run_of("llama untied")
     folder = shutil.copytree(run.source, tmp_path / "extended")
-    (folder / MARKER).write_text(json.dumps({"extension": {"added": 40}}))
+    extension = ExtensionCheck(40, [(0, 0.5), (40, 0.4)], source_tokens=9, source_added=0, source_bits_per_byte={})
+    (folder / MARKER).write_text(json.dumps({"extension": asdict(extension)}))
     tokens = len(load_tokenizer(folder))
     training = replace(SHORT, learning_rate=None, keep_rows=True, **{"plan": "relexify", **options})
     trained = train(folder, tmp_path / "trained", run.corpus, training, held_out=run.held_out)

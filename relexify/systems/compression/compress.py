@@ -176,6 +176,7 @@ def compress_folder(
     """
     options = options or Compression()
     check_output(output, model, options.codes_from, overwrite=overwrite)
+    notes = inherited_notes(model)
     plain, tokenizer = load_model(model), load_tokenizer(model)
     check_fit(plain, tokenizer)
     known = None
@@ -199,7 +200,6 @@ def compress_folder(
     inputs = {"model": describe(Path(model))}
     if options.codes_from is not None:
         inputs["codes_from"] = describe(Path(options.codes_from))
-    notes = inherited_notes(model)
     for name in ("bits_per_byte_before_training", "verdict", "expanded_from"):  # those of the model before compression
         notes.pop(name, None)
     notes["compressed_from"] = str(model)
@@ -224,10 +224,10 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         OutputError: The output exists, or cannot be written.
     """
     check_output(output, model, overwrite=overwrite)
+    notes = inherited_notes(model)
     small, tokenizer = load_model(model), load_tokenizer(model)
     if not is_compressed(small):
         raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
-    notes = inherited_notes(model)
     notes["expanded_from"] = str(model)
     inputs = {"model": describe(Path(model))}
     provenance = Provenance(__version__, {"model": str(model)}, inputs, source=notes.get("provenance"))

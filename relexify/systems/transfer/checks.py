@@ -21,7 +21,7 @@ from relexify.pretrained.names import check_name
 from relexify.registry import choose
 from relexify.storage.files import check_inputs, check_output
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
-from relexify.storage.work import read_notes
+from relexify.storage.work import output_notes, read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY
@@ -105,7 +105,7 @@ def prepare_transfer(options: Transfer) -> Evidence:
 
 def is_repeated(options: Transfer) -> bool:
     """Whether the output was written with these very options; whether its inputs were the same is not known yet."""
-    recorded = (read_notes(options.output).get("provenance") or {}).get("command") or {}
+    recorded = (output_notes(options.output).get("provenance") or {}).get("command") or {}
     here = {"device": options.device, "overwrite": False}  # neither says what is written
     return not options.overwrite and {**recorded, **here} == command_of(options)
 

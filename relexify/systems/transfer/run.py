@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
@@ -110,6 +110,7 @@ def run_transfer(
         logger.info("%s is up to date; nothing to transfer", options.output)
         write_documents(Path(options.output), only_missing=True)  # an earlier call may have been killed before it did
         return load_transfer(Path(options.output))
+    earlier = read_notes(options.model).get("provenance")
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
     # A model that cannot take a vocabulary, and a disk that cannot take the model, must not cost the work before.
@@ -172,7 +173,7 @@ def run_transfer(
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         result.write(
             folder,
-            provenance=_provenance(options, evidence, model, target, is_read=scored or counted is not None),
+            provenance=_provenance(options, evidence, model, target, earlier, is_read=scored or counted is not None),
             summary=summary,
             inner=None if METHODS[options.method].fresh_inner else options.model,
         )
@@ -230,6 +231,7 @@ def _provenance(
     evidence: Evidence,
     model: PreTrainedModel,
     target: PreTrainedTokenizerFast,
+    earlier: Mapping[str, Any] | None,
     *,
     is_read: bool,
 ) -> Provenance:
@@ -240,6 +242,7 @@ def _provenance(
         evidence: Its evidence.
         model: The source model.
         target: The target tokenizer.
+        earlier: The provenance of the source model.
         is_read: Whether the inner parameters of the model were read.
     """
     models = {"model": identify_weights(options.model, model, is_read=is_read)}
@@ -247,13 +250,12 @@ def _provenance(
         models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
     inputs = {name: digest for name, digest in models.items() if digest is not None}
     inputs |= {**_hash_evidence(options, evidence), "tokenizer": fingerprint(target)}
-    source = read_notes(options.model).get("provenance")
     return Provenance(
         version=__version__,
         command=command_of(options),
         inputs=inputs,
         seed=options.seed,
-        source=source,
+        source=earlier,
         revisions=transfer_revisions(options.method),
     )
 

@@ -203,13 +203,14 @@ def _complaint(start: Start) -> str:
                 f"words.{tested if found.entries else ''} Check this, and that it has the model's language first; or "
                 "leave it out."
             )
-        if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * found.words):
+        if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * max(1, found.words)):
             return (
                 f"The translations in the dictionary look random: related words have related translations in "
                 f"{found.related:.1%} of {found.words:,} cases, and 50% is chance. Check that it is for these two "
                 "languages, and that its columns belong together."
             )
-    missing = start.text.origins.get("none", 0.0) if start.text else start.origins["none"] / sum(start.origins.values())
+    total = max(1, sum(start.origins.values()))
+    missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
     if missing > 0.5:
         return (
             f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "

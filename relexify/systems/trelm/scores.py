@@ -26,7 +26,7 @@ from relexify.progress import track
 from relexify.scoring import Score
 from relexify.storage.files import write_file
 from relexify.storage.json import read_json
-from relexify.storage.work import read_notes
+from relexify.storage.work import read_entry, read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm
@@ -56,7 +56,7 @@ def trelm_scores(output: str | Path) -> tuple[Score, ...]:
     """Return the scores of a model of TreLM: bits per word, those at its end first, and BLEU of both directions.
 
     Raises:
-        InputError: The folder's curve is missing or damaged.
+        InputError: The folder's curve or notes are missing or damaged.
     """
     notes = read_notes(output).get("trelm")
     if notes is None:
@@ -73,12 +73,13 @@ def phase_scores(folder: str | Path, phase: str) -> tuple[Score, ...]:
         phase: Its name.
 
     Raises:
-        InputError: The folder's curve is missing or damaged.
+        InputError: The folder's curve or notes are missing or damaged.
     """
-    notes = read_notes(folder)
-    chosen = Curve.load(Path(folder) / CURVE_FILE).at(notes["training"]["selected_step"])
-    sizes = notes["held_out"]
+    chosen = Curve.load(Path(folder) / CURVE_FILE).at(read_entry(folder, "training")["selected_step"])
+    sizes = read_entry(folder, "held_out")
     by_language = chosen.by_language or dict.fromkeys(sizes, chosen.bits_per_byte)
+    if unknown := sorted(set(sizes) - set(by_language)):
+        raise InputError(f"{folder} was not scored on {unknown[0]}, as its relexify.json says: train it again")
     return tuple(
         Score(
             f"masked tokens of {language}, {phase}",

@@ -237,7 +237,7 @@ def test_training_adds_curves(folder, tmp_path):
     assert "relexify check trained" in page
     notes = json.loads((trained / "relexify.json").read_text())
     command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"batch": 4, "held_out_bytes": 2_000}}
-    training = {"stages": [], "snapshots": [], "command": command, "length": 64}
+    training = pico.training_notes(selected_step=90, command=command)
     (trained / "relexify.json").write_text(json.dumps(notes | {"trained_from": "start", "training": training}))
     again = "--corpus sw.txt --held-out h.txt --batch 4 --set held_out_bytes=2000 --steps 360"
     assert f"relexify train start trained-360 {again}" in copied(rx.report(trained).read_text())
@@ -249,7 +249,7 @@ def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(fold
     Curve.of(points).save(record_file(trained / "training.json"))
     assert "Held-out text takes 2.500 bits per byte" in rx.report(trained).read_text()
     notes = json.loads((trained / "relexify.json").read_text())
-    training = {"selected_step": 10, "length": 64}
+    training = pico.training_notes(selected_step=10)
     (trained / "relexify.json").write_text(json.dumps(notes | {"training": training}))
     page = rx.report(trained).read_text()
     assert "Held-out text takes 2.000 bits per byte, 3.000 at step 0" in page
@@ -290,7 +290,7 @@ def test_the_scores_of_a_training_and_of_the_transfer_are_kept_apart(folder, tmp
         record_file(trained / "training.json")
     )
     notes = json.loads((trained / "relexify.json").read_text())
-    training = {"selected_step": 9, "length": 64, "from_trained": False}
+    training = pico.training_notes(selected_step=9, from_trained=False)
     (trained / "relexify.json").write_text(json.dumps(notes | {"training": training}))
     page = rx.report(trained).read_text()
     summary, training, scores = (

@@ -15,7 +15,7 @@ from relexify.progress import report_to
 from relexify.recipes.demo import make_material
 from relexify.scoring import Score
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.grid import run as grid
+from relexify.systems.transfer import checks
 from relexify.systems.transfer.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
 from relexify.systems.transfer.grid.run import _open_data, run_grid
 from relexify.systems.transfer.options import Transfer
@@ -209,7 +209,7 @@ def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, 
 def test_cells_of_other_code_are_rejected_unless_they_may_be_replaced(models, tmp_path, monkeypatch):
     search = GridSearch(transfer(models, tmp_path / "grid"), neighbours=(2,), temperatures=(0.2,), baselines=())
     first = run_grid(search)
-    monkeypatch.setattr(grid, "SCORES", grid.SCORES + 1)
+    monkeypatch.setattr(checks, "SCORES", checks.SCORES + 1)
     with pytest.raises(InputError, match=r"k2-tau0\.2\.json belongs to another version .*\(changed: scores\)"):
         run_grid(search)
     again = run_grid(replace(search, transfer=replace(search.transfer, overwrite=True)))

@@ -41,3 +41,18 @@ def test_models_of_other_systems_are_not_called_grafts(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind.model_type, kind.config_entry or "x": {}}))
     (tmp_path / "relexify.json").write_text("{}")
     assert_error(relexify("check", tmp_path), f"holds a {kind.name}, not a graft")
+
+
+@pytest.mark.parametrize(
+    "command", [("report",), ("check",), ("push", "user/name"), ("train", "out"), ("compress", "out")]
+)
+def test_notes_that_were_edited_are_rejected_with_the_key(command, transferred, world, tmp_path):
+    folder = shutil.copytree(transferred[0], tmp_path / "edited")
+    notes = json.loads((folder / "relexify.json").read_text())
+    notes["graft"]["origins"] = [3]
+    (folder / "relexify.json").write_text(json.dumps(notes))
+    verb, *rest = (tmp_path / each if each == "out" else each for each in command)
+    text = ("--corpus", world.corpus, "--length", 16) if verb == "train" else ()
+    message = f"{folder / 'relexify.json'}: graft.origins is a list, and an object is expected"
+    assert_error(relexify(verb, folder, *rest, *text), message)
+    assert not (tmp_path / "out").exists()

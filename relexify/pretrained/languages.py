@@ -96,13 +96,14 @@ def export_language(name: str | Path, language: str, output: str | Path, *, over
         InputError: The folder does not hold several languages, or not this one.
         OutputError: The output cannot be written.
     """
-    from relexify.pretrained.quiet import save_model
-    from relexify.pretrained.tokenizers import save_tokenizer
-
     kind = kind_of_folder(name)
     if kind is None or kind.load_language is None:
         writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.load_language))
         raise InputError(f"{name} holds no bilingual model: give a folder written by {writers}")
+    # Only now, because importing torch takes seconds, and other folders are rejected before.
+    from relexify.pretrained.quiet import save_model
+    from relexify.pretrained.tokenizers import save_tokenizer
+
     model, tokenizer = kind.load_language(name, language)
     with write_folder(output, overwrite=overwrite) as folder:
         save_model(model, folder)

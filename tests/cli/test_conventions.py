@@ -10,13 +10,15 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import typer
 from rich.console import Console
 
-from relexify.cli import console
+from relexify.cli import console, options
 from relexify.cli.app import app
+from relexify.cli.options import _reason_without_cuda
 from tests.cli.command import assert_error, relexify
 
 COMMANDS = typer.main.get_command(app).commands
@@ -224,6 +226,20 @@ INVALID = [
     ),
     (("run", "smollm2-invented", "--set", "corpus=nope.txt"), "nope.txt does not exist"),
     (("run", "smollm2-invented", "--set", "model=smolm2-135m"), "did you mean 'smollm2-135m'?"),
+    (("compare", "one-run.toml"), "one-run.toml cannot be compared: it needs"),
+    (("trelm", MODEL, "trained", *TWO_TEXTS, "--until=commonality"), "trained exists already"),
+    (("trelm", MODEL, "full", *TWO_TEXTS, "--until=commonality"), "full was not written by relexify"),
+    (("export", "trained", "sw", "out"), "trained holds no bilingual model"),
+    (("export", MODEL, "sw", "out"), f"{MODEL} holds no bilingual model"),
+    (("compress", MODEL, "out", "--set", "codes_from=nobody/none"), "no model 'nobody/none'"),
+    *(
+        [
+            (("transfer", MODEL, "out", "--corpus=here.txt", "--device=cuda"), "--device cuda is not available, since"),
+            (("evaluate", MODEL, "--held-out=here.txt", "--device=cuda:1"), "--device cuda:1 is not available, since"),
+        ]
+        if _reason_without_cuda()
+        else []
+    ),
 ]
 """Commands that are rejected, and a part of the reason."""
 
@@ -265,6 +281,8 @@ def rejections(tmp_path_factory) -> dict[tuple[str, ...], tuple[str, str]]:
     (folder / "trained" / "relexify.json").write_text(json.dumps(notes))
     tables = "[transfer]\n[training]\n[bilingual]\nlanguagse = ['en', 'sw']\n"
     (folder / "bilingual.toml").write_text(f"output = 'out'\nmodel = 'gpt2'\ncorpus = 'here.txt'\n{tables}")
+    recipe = "[transfer]\nmethod = 'fvt'\n[training]\nsteps = 2\n"
+    (folder / "one-run.toml").write_text(f"output = 'out'\nmodel = '{MODEL}'\ncorpus = 'here.txt'\n{recipe}")
     subprocess.run(
         [sys.executable, "-c", IN_FORKS],
         input=json.dumps([arguments for arguments, _ in INVALID]),
@@ -284,6 +302,29 @@ def test_invalid_input_is_rejected_without_slow_imports(arguments, reason, rejec
     message, result = rejections[arguments]
     assert reason in message
     assert result == "2 []\n"
+
+
+@pytest.mark.parametrize(
+    ("build", "has_driver", "reason"),
+    [
+        ("cuda = None\nhip = None", True, "torch 9 was built without it"),
+        ("cuda = '13.0'\nhip = None", False, "no NVIDIA driver is installed"),
+        ("cuda = '13.0'\nhip = None", True, ""),
+        ("cuda = None\nhip = '7.0'", False, ""),
+    ],
+)
+def test_cuda_is_rejected_without_torch_only_where_torch_cannot_have_it(
+    build, has_driver, reason, tmp_path, monkeypatch
+):
+    def load(name: str) -> None:
+        if not has_driver:
+            raise OSError(name)
+
+    (tmp_path / "version.py").write_text(f"__version__ = '9'\n{build}\n")
+    found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(options.importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(options.ctypes, "CDLL", load)
+    assert _reason_without_cuda() == reason
 
 
 def test_inspect_does_not_wait_for_torch(transferred):

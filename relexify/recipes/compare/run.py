@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
 from relexify.progress import runs_follow, track
+from relexify.recipes.compare.checks import check_comparable
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
-from relexify.recipes.recipe import Recipe, changed_tables, recipe_text, tables_beside
+from relexify.recipes.recipe import Recipe, changed_tables, recipe_text
 from relexify.recipes.run import run_identity, run_revisions
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
@@ -54,7 +55,7 @@ def run_comparison(
         InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
     trials, trained = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
-    _, training = _check_recipe(recipe)
+    _, training = check_comparable(recipe)
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
     finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
@@ -87,7 +88,7 @@ def plan_comparison(
     Returns:
         The trials by the size of the subsample, None for the whole text; and the names of the runs to train.
     """
-    compare, training = _check_recipe(recipe)
+    compare, training = check_comparable(recipe)
     names = [run.name for run in compare.runs]
     trained = {choose(name, names, "run") for name in only} or set(names)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
@@ -100,25 +101,6 @@ def plan_comparison(
     for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
         check_trial(trial, recipe)
     return trials, trained
-
-
-def _check_recipe(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
-    """Return the table `[compare]`, and the settings of the training whose curves are compared.
-
-    Raises:
-        InputError: The recipe cannot be compared.
-    """
-    last = recipe.last_training
-    has_method = any("method" in step.varies for step in recipe.steps)
-    needs_method = recipe.compare is not None and any(run.method is not None for run in recipe.compare.runs)
-    if recipe.compare is None or last is None or last.training is None or (needs_method and not has_method):
-        methods = tables_beside("compare", lambda step: "method" in step.varies)
-        trainings = tables_beside("compare", lambda step: step.training is not None)
-        raise InputError(f"{recipe.source} cannot be compared: it needs {methods}, {trainings}, and [compare]")
-    for step in recipe.steps:
-        if reason := step.incomparable(recipe.tables[step.table]):
-            raise InputError(f"{recipe.source} cannot be compared: {reason}")
-    return recipe.compare, last.training.settings(recipe.tables[last.table])
 
 
 def _trials(

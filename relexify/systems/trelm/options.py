@@ -10,6 +10,7 @@ from relexify.errors import InputError, check_choice
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
+from relexify.storage.work import WorkFolder, finished_run, output_notes
 from relexify.text import Corpus, TextInput
 from relexify.training.plan import ADAM, Training, plan_stages
 
@@ -23,6 +24,7 @@ __all__ = [
     "Weighting",
     "check_objective",
     "check_trelm",
+    "check_trelm_output",
     "trelm_inputs",
 ]
 
@@ -144,6 +146,26 @@ def check_trelm(options: Trelm) -> None:
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")
         plan_stages(getattr(options, name))
+
+
+def check_trelm_output(work: WorkFolder, options: Trelm) -> None:
+    """Validate, before model and text are read, that a run can write its output.
+
+    The output may be the result of this very run if its notes say the same; whether it is depends on model and text
+    too.
+
+    Args:
+        work: The work folder of the run.
+        options: Its options, validated.
+
+    Raises:
+        OutputError: The output exists and may not be replaced, or cannot be written.
+    """
+    before = output_notes(work.output).get("trelm") or {}
+    here = {"languages": list(options.languages), "objective": options.objective, "until": options.until}
+    same = here == {name: before.get(name) for name in here}
+    if work.overwrite or not same or finished_run(work.output, "trelm") is None:
+        work.check()
 
 
 def check_objective(objective: str) -> None:

@@ -123,6 +123,10 @@ def compare(
     Example: relexify compare smollm2-swahili --set "compare.seeds=[0, 1, 2]"
     """
     read = _read(recipe, settings)
+    from relexify.recipes.compare.checks import check_comparable
+
+    check_comparable(read)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.recipes.compare.run import plan_comparison, run_comparison
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, option
+from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, check_model, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder
 
@@ -59,6 +59,7 @@ def compress(
     options = Compression(k=k, clusters=clusters, codes=codes, equal_size=equal_size, init=init, rank=rank, seed=seed)
     options = apply_settings("compress", options, settings)
     check_values(options)
+    check_model(options.codes_from)
     check_output(output, model, overwrite=overwrite)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.compression.compress import compress_folder

@@ -11,7 +11,7 @@ from relexify.cli.console import emit
 from relexify.cli.options import TEXT, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
-from relexify.systems.trelm.options import Trelm, check_trelm
+from relexify.systems.trelm.options import Trelm, check_trelm, check_trelm_output
 
 __all__ = ["trelm"]
 
@@ -66,6 +66,7 @@ def trelm(
     from dataclasses import replace
 
     from relexify.recipes.settings import apply_settings
+    from relexify.storage.work import WorkFolder
 
     usual = Trelm()
     options = replace(
@@ -86,6 +87,7 @@ def trelm(
     )
     options = apply_settings("trelm", options, settings)
     check_trelm(options)
+    check_trelm_output(WorkFolder(output, "trelm", overwrite=overwrite), options)
     shared.check_texts((corpus, held_out), (options.source_corpus, options.source_held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.systems.trelm.run import run_trelm

@@ -1,0 +1,29 @@
+"""Validate that a recipe can be compared, without torch."""
+
+from __future__ import annotations
+
+from relexify.errors import InputError
+from relexify.recipes.compare.options import CompareOptions
+from relexify.recipes.recipe import Recipe, tables_beside
+from relexify.steps import TrainingSettings
+
+__all__ = ["check_comparable"]
+
+
+def check_comparable(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
+    """Return the table `[compare]`, and the settings of the training whose curves are compared.
+
+    Raises:
+        InputError: The recipe cannot be compared.
+    """
+    last = recipe.last_training
+    has_method = any("method" in step.varies for step in recipe.steps)
+    needs_method = recipe.compare is not None and any(run.method is not None for run in recipe.compare.runs)
+    if recipe.compare is None or last is None or last.training is None or (needs_method and not has_method):
+        methods = tables_beside("compare", lambda step: "method" in step.varies)
+        trainings = tables_beside("compare", lambda step: step.training is not None)
+        raise InputError(f"{recipe.source} cannot be compared: it needs {methods}, {trainings}, and [compare]")
+    for step in recipe.steps:
+        if reason := step.incomparable(recipe.tables[step.table]):
+            raise InputError(f"{recipe.source} cannot be compared: {reason}")
+    return recipe.compare, last.training.settings(recipe.tables[last.table])

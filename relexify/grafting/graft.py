@@ -27,6 +27,7 @@ from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.pretrained.weight_files import save_with_links
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
+from relexify.storage.notes import read_as
 from relexify.storage.work import read_notes
 from relexify.tokens import vocabulary_of
 
@@ -143,12 +144,9 @@ def read_report(folder: Path) -> GraftReport:
         InputError: The folder is missing, incomplete, or something else.
     """
     notes = read_notes(folder)
-    try:
-        return GraftReport(**notes["graft"])
-    except (KeyError, TypeError) as error:  # TypeError: of another version
-        raise InputError(
-            f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote"
-        ) from error
+    if "graft" not in notes:
+        raise InputError(f"{folder} is not the result of a transfer: give a folder that relexify transfer wrote")
+    return read_as(GraftReport, notes["graft"])
 
 
 def graft(

@@ -1,19 +1,21 @@
 """What the entries of `relexify.json` are, so that a file that somebody edited is rejected with the key that is wrong.
 
-Only what relexify reads again is listed. Keys that are not listed are kept, except in objects that are read as a whole.
+Only what relexify reads again is listed. Keys that are not listed are kept: a later version may have written them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from relexify.errors import InputError
 
-__all__ = ["check_notes"]
+__all__ = ["check_notes", "read_as"]
+
+Kind = TypeVar("Kind")
 
 _LARGEST = 2**63 - 1
 
@@ -59,6 +61,12 @@ def check_notes(notes: object, path: Path) -> dict[str, Any]:
     return notes
 
 
+def read_as(kind: type[Kind], entry: Mapping[str, Any]) -> Kind:
+    """Return a validated entry as the dataclass that it was written from, without keys that this one does not have."""
+    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in entry.items() if name in known})
+
+
 def _at(key: str, shape: _Shape, value: Any) -> None:
     """Validate the value of a key, and name the key if it is wrong."""
     try:
@@ -100,28 +108,19 @@ class _Object:
     Attributes:
         required: What its keys are.
         optional: Further keys, which may be missing.
-        is_whole: Whether it has no other keys.
     """
 
     required: Mapping[str, _Shape]
     optional: Mapping[str, _Shape]
-    is_whole: bool = False
     name: str = "an object"
 
     def __call__(self, value: Any) -> None:
         _OBJECT(value)
         _check_keys(value, self.required, self.optional)
-        if self.is_whole and (unknown := sorted(set(value) - set(self.required) - set(self.optional))):
-            known = ", ".join([*self.required, *self.optional])
-            raise _Mismatch(unknown[0], "an unknown key", f"one of {known}")
 
 
 def _object(**required: _Shape) -> _Object:
     return _Object(required, {})
-
-
-def _whole(**required: _Shape) -> _Object:
-    return _Object(required, {}, is_whole=True)
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,6 @@ _SCORES = _map_of(_NUMBER)
 _SCORE = _Object(
     {"task": _TEXT, "metric": _TEXT, "value": _NUMBER, "higher_is_better": _FLAG, "examples": _COUNT},
     {"unit": _TEXT},
-    is_whole=True,
 )
 _PROVENANCE = _Object(
     {},
@@ -231,7 +229,7 @@ _ENTRIES: Mapping[str, _Shape] = {
     "files": _list_of(_TEXT),
     "selected": _COUNT,
     # Of a graft and of a transfer
-    "graft": _whole(
+    "graft": _object(
         tokens=_COUNT,
         rows=_COUNT,
         origins=_map_of(_COUNT),
@@ -245,7 +243,7 @@ _ENTRIES: Mapping[str, _Shape] = {
     "alignment": _Optional(_object(pairs_used=_COUNT, coverage=_NUMBER, quality=_Optional(_QUALITY))),
     "bits_per_byte_before_training": _Optional(_SCORES),
     "held_out_text": _Optional(
-        _whole(
+        _object(
             bytes=_COUNT,
             words=_POSITIVE,
             unit=_TEXT,
@@ -255,11 +253,14 @@ _ENTRIES: Mapping[str, _Shape] = {
         )
     ),
     "dictionary_check": _Optional(
-        _whole(tokens=_COUNT, text_share=_NUMBER, words=_COUNT, related=_Optional(_NUMBER)),
+        _Object(
+            {"tokens": _COUNT, "text_share": _NUMBER, "words": _COUNT, "related": _Optional(_NUMBER)},
+            {"entries": _COUNT, "frequent": _COUNT, "matches": _COUNT},
+        )
     ),
     "not_scored": _Optional(_TEXT),
     "extension": _Optional(
-        _whole(
+        _object(
             added=_COUNT,
             tokens_per_byte=_list_of(_pair_of(_COUNT, _LENGTH), least=1),
             source_tokens=_COUNT,

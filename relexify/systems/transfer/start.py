@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from relexify.storage.notes import read_as
 from relexify.text import is_unspaced, split_words
 from relexify.tokens import encoder_of
 
@@ -147,10 +148,10 @@ class Start:
             fallback=notes.get("fallback", ""),
             alignment=notes.get("alignment"),
             bits_per_byte=notes.get(_SCORES) or {},
-            text=TextCoverage(**text) if text else None,
-            dictionary=DictionaryCheck(**dictionary) if dictionary else None,
+            text=read_as(TextCoverage, text) if text else None,
+            dictionary=read_as(DictionaryCheck, dictionary) if dictionary else None,
             not_scored=notes.get(_NOT_SCORED),
-            extension=ExtensionCheck(**extension) if extension else None,
+            extension=read_as(ExtensionCheck, extension) if extension else None,
             corpus_bytes=notes.get(_CORPUS),
         )
 

@@ -26,6 +26,7 @@ from relexify.progress import track
 from relexify.scoring import Score
 from relexify.storage.files import write_file
 from relexify.storage.json import read_json
+from relexify.storage.notes import read_as
 from relexify.storage.work import read_entry, read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
@@ -61,7 +62,7 @@ def trelm_scores(output: str | Path) -> tuple[Score, ...]:
     notes = read_notes(output).get("trelm")
     if notes is None:
         return ()
-    earlier = (Score(**each) for each in (*notes["phases"], *notes["translation"]))
+    earlier = (read_as(Score, each) for each in (*notes["phases"], *notes["translation"]))
     return (*phase_scores(output, notes["until"]), *earlier)
 
 

@@ -9,9 +9,11 @@ from html import escape
 __all__ = ["draw_curves"]
 
 _WIDTH, _HEIGHT = 760, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 14, 14, 48
+_RIGHT, _TOP, _BOTTOM = 14, 14, 48
+_MARGIN, _DIGIT = 20, 11
+"""Space to the left of the plot, and for each character of a number there; a phone shows them in a larger font."""
 COLOURS = 7
-"""Colours of the style sheet (`--c0` …) that lines take in turn."""
+"""Colours of the style sheet (`--c0` …) that lines take in turn; when they are used again, lines are dashed."""
 
 
 def draw_curves(
@@ -30,27 +32,29 @@ def draw_curves(
         return ""
     low, high = _limits(list(drawn.values()))
     last = max(point[0] for points in drawn.values() for point in points) or 1
+    numbers = {f"{tick:g}": tick for tick in _ticks(low, high)}
+    left = _MARGIN + _DIGIT * max(map(len, numbers))
 
     def at(step: float, value: float) -> tuple[float, float]:
         share = (min(value, high) - low) / (high - low)
         return (
-            _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / last,
+            left + (_WIDTH - left - _RIGHT) * step / last,
             _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * share,
         )
 
     parts = []
-    for tick in _ticks(low, high):
+    for number, tick in numbers.items():
         _, y = at(0, tick)
-        parts.append(f'<path class="rule" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        parts.append(f'<text class="y" x="{_LEFT - 8}" y="{y + 4:.1f}">{tick:g}</text>')
+        parts.append(f'<path class="rule" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
+        parts.append(f'<text class="y" x="{left - 8}" y="{y + 4:.1f}">{number}</text>')
     for tick in _ticks(0, last):
         x, _ = at(tick, low)
         parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 20}">{tick:,.0f}</text>')
-    parts.append(f'<text class="x" x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
+    parts.append(f'<text class="x" x="{(left + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
     for index, (name, points) in enumerate(drawn.items()):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (at(*point) for point in points))
-        colour = f"var(--c{index % COLOURS})"
-        parts.append(f'<path class="line" style="stroke:{colour}" d="M{path}"><title>{escape(name)}</title></path>')
+        colour, kind = f"var(--c{index % COLOURS})", "line again" if index >= COLOURS else "line"
+        parts.append(f'<path class="{kind}" style="stroke:{colour}" d="M{path}"><title>{escape(name)}</title></path>')
         for step, value in points if len(points) <= 60 else ():
             x, y = at(step, value)
             about = f"{name}: {value:.4f} at {unit} {step:,}"
@@ -58,7 +62,8 @@ def draw_curves(
                 f'<circle style="fill:{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(about)}</title></circle>'
             )
     legend = "".join(
-        f'<span><i style="background:var(--c{index % COLOURS})"></i>{escape(name)}</span>'
+        f'<span><i class="{"again" if index >= COLOURS else "once"}" style="color:var(--c{index % COLOURS})"></i>'
+        f"{escape(name)}</span>"
         for index, name in enumerate(drawn)
     )
     description = escape(f"{label} against steps: {', '.join(drawn)}")
@@ -71,7 +76,8 @@ def draw_curves(
 def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float]:
     """Return the range of values; starts and curves far above the others are cut off, since they would flatten them."""
     low = min(value for points in curves for _, value in points)
-    peaks = sorted(max(value for _, value in (points[1:] or points)) for points in curves)
+    # A start says little about the height of a curve, unless there is little else.
+    peaks = sorted(max(value for _, value in points[1 if len(points) > 3 else 0 :]) for points in curves)
     most = low + 4 * (peaks[(len(peaks) - 1) // 2] - low)
     if most == low:
         most = peaks[-1]

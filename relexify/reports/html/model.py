@@ -23,6 +23,7 @@ from relexify.reports.html.elements import (
     commands,
     definition_list,
     figures,
+    hint,
     legend,
     notice,
     stacked_bars,
@@ -31,7 +32,7 @@ from relexify.reports.html.elements import (
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import source_title
 from relexify.reports.next_steps import after_training, after_transfer
-from relexify.scoring import WINDOW
+from relexify.scoring import WINDOW, Score, format_score
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
@@ -39,7 +40,7 @@ from relexify.systems.transfer.summary import compare_with_transfer
 from relexify.systems.transfer.verdict import alignment_hits
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
-from relexify.training.summary import curve_table, judge_training
+from relexify.training.summary import GAIN, curve_table, judge_training
 
 __all__ = ["render_model"]
 
@@ -75,6 +76,7 @@ def render_model(folder: Path) -> str:
         Section("next", "Next steps", _next_steps(folder, notes, command, curve)),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
         Section("training", "Training", _training(notes, curve)),
+        Section("phases", "Phases of TreLM", _phases(notes.get("trelm") or {})),
         Section("scores", "Scores before training", _scores(notes, scores, is_trained=curve is not None)),
         Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
         Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
@@ -85,6 +87,8 @@ def render_model(folder: Path) -> str:
     source, method = source_title(command), notes.get("method")
     made = "pruned" if notes.get("pruned") else f"transferred with {method}"
     subtitle = f"{source}, {made}" if source and method else "A model written by relexify"
+    if "trelm" in notes:
+        subtitle = f"{notes['trained_from']}, transferred with TreLM"
     if curve is not None:
         subtitle += f", trained for {curve.last.step:,} steps"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
@@ -101,6 +105,8 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
     else:
         verdict = judge_training(curve, selected_step(notes, curve))
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
+        if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
+            kind = "open"  # nothing was gained at any step
         sentences = [notice(kind, verdict.reason)]
     if prompt := notes.get("system_prompt"):
         about = "Chats begin with a system prompt in the language of the source model"
@@ -173,8 +179,8 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
             )
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
     several = any(tokens > 1 for sample in samples for side in ("source", "target") for _, tokens in sample[side])
-    hint = '<p class="hint">A raised number is the number of tokens that one character takes.</p>' if several else ""
-    return "".join(blocks) + hint if blocks else ""
+    raised = hint("A raised number is the number of tokens that one character takes.") if several else ""
+    return "".join(blocks) + raised if blocks else ""
 
 
 def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
@@ -186,13 +192,25 @@ def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained
     ordered = {BASELINES.get(name, name): score for name, score in sorted(scores.items(), key=lambda entry: entry[1])}
     size = (notes.get("held_out_text") or {}).get("bytes")
     sample = f"{size:,} bytes of held-out text" if size else "held-out text"
-    hint = (
+    about = (
         f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens; "
         "lower is better. Random rows are drawn at random, shuffled rows are the model's own rows at random tokens. "
         "Both use no evidence, so the difference to them is what the evidence gains. The order may change in training: "
         "rows without evidence learn more slowly."
     )
-    return verdict + bars(ordered, marked=BASELINES.get(method, method)) + f'<p class="hint">{hint}</p>'
+    return verdict + bars(ordered, marked=BASELINES.get(method, method)) + hint(about)
+
+
+def _phases(notes: Mapping[str, Any]) -> str:
+    """Return the scores of TreLM after each of its phases, and of its translations."""
+    found = [Score(**entry) for part in ("phases", "translation") for entry in notes.get(part) or ()]
+    if not found:
+        return ""
+    rows = [["task", "metric", "value", "measured on"]]
+    for score in found:
+        arrow = "↑" if score.higher_is_better else "↓"
+        rows.append([score.task, f"{score.metric} {arrow}", format_score(score), score.measured_on])
+    return table(rows) + hint("The arrow points to where scores are better.")
 
 
 def _lengths(extension: Mapping[str, Any] | None) -> str:
@@ -211,7 +229,7 @@ def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
         for language, part in curve.by_language.items()
     }
     scores = table(curve_table(curve, selected_step(notes, curve)).rows)
-    hints = "".join(f'<p class="hint">{escape(hint)}</p>' for hint in compare_with_transfer(notes, curve))
+    hints = "".join(map(hint, compare_with_transfer(notes, curve)))
     losses = [(point.step, point.loss) for point in curve.points if point.loss is not None]
     loss = draw_curves({"training loss": losses}, label="nats per token") if len(losses) > 1 else ""
     return draw_curves(lines) + loss + scores + hints
@@ -241,7 +259,7 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
         + stacked_bars(rows, _ORIGINS)
         + f"<h3>By script</h3>{stacked_bars(scripts, _ORIGINS)}"
         + f"<h3>By position in the vocabulary, frequent tokens first</h3>{stacked_bars(bands, _ORIGINS)}"
-        + f'<p class="hint">{_ORIGINS_EXPLAINED}</p>'
+        + hint(_ORIGINS_EXPLAINED)
     )
 
 

@@ -374,6 +374,12 @@ def test_a_run_that_diverges_is_named_and_does_not_flatten_the_other_curves():
     assert "larger values" not in _compared(calm=calm, close=close)
 
 
+def test_short_curves_are_drawn_whole_and_lines_of_one_colour_can_be_told_apart():
+    page = _compared(**{f"run{index}": {0: 3.0 + 0.1 * index, 4: 2.0 + 0.01 * index} for index in range(9)})
+    assert "larger values" not in page
+    assert page.count('class="line again"') == page.count('<i class="again"') == 2
+
+
 @needs_browser
 def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
     page = shutil.copy(folder / "report.html", tmp_path / "report.html")

@@ -126,6 +126,10 @@ def test_the_command_runs_all_phases_and_reports_scores(texts: Texts, whole: tup
     phases = ("specific", "commonality", "source-to-target", "target-to-source")
     for reported in (f"masked tokens of xx, {phase}" for phase in phases):
         assert reported in outcome.out
+    page = (output / "report.html").read_text()
+    assert "Phases of TreLM" in page
+    assert f"{texts.model}, transferred with TreLM, trained for" in page
+    assert page.count("BLEU-") == 8
     again = relexify("trelm", texts.model, output, *texts.options())
     assert again.status == 0, again.err
     assert re.findall(r"\d+\.\d{3} ", again.out) == re.findall(r"\d+\.\d{3} ", outcome.out)

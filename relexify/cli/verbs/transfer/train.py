@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -116,20 +117,7 @@ def train(
     if dry_run:
         work.check()
         check_trainable_name(model, options, add_head=add_head)
-        stages = [
-            (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
-        ]
-        size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
-        print_plan(
-            [
-                ("model", model),
-                *stages,
-                ("tokens per step", size),
-                ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
-                ("scored", f"every {options.evaluation_interval:,} steps"),
-                ("output", output),
-            ]
-        )
+        _print_plan(model, output, options)
         return
     with bars():
         result = run_training(
@@ -145,3 +133,21 @@ def train(
     print_model_folder(result.output)
     print_next_steps(*after_training(result.output, notes, result.curve))
     emit(training=result, verdict=judge_training(result.curve, result.selected))
+
+
+def _print_plan(model: str, output: Path, options: Training) -> None:
+    """Print what the training would do."""
+    stages = [
+        (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
+    ]
+    size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
+    print_plan(
+        [
+            ("model", model),
+            *stages,
+            ("tokens per step", size),
+            ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
+            ("scored", f"every {options.evaluation_interval:,} steps"),
+            ("output", output),
+        ]
+    )

@@ -10,6 +10,7 @@ from relexify.errors import EvidenceError
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest, normalise_rows
 from relexify.systems.transfer.start import DictionaryCheck
+from relexify.text import is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, encode_words, vocabulary_of
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) 
 def _are_tokens(tokenizer: AnyTokenizer, words: list[str]) -> np.ndarray:
     """Return which words are a single token that is not special, bool [words]."""
     vocabulary = vocabulary_of(tokenizer)
-    encoded = zip(words, encode_words(tokenizer, words, after_space=True), strict=True)
-    # Words of a script without spaces are tokens that no space comes before.
     return np.array(
         [
-            TokenForm(word) in vocabulary.ids_by_form or (len(ids) == 1 and not vocabulary.forms[ids[0]].is_special)
-            for word, ids in encoded
+            # Words of a script without spaces are tokens that no space comes before.
+            (is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form)
+            or (len(ids) == 1 and not vocabulary.forms[ids[0]].is_special)
+            for word, ids in zip(words, encode_words(tokenizer, words, after_space=True), strict=True)
         ],
         bool,
     )

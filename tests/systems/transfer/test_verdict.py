@@ -96,7 +96,7 @@ def test_a_dictionary_just_below_the_threshold_is_not_said_to_reach_it():
         (30, 22, 9, "it helps"),
         (30, 12, 4, "it helps"),
         (1_000, 700, 70, "it helps"),
-        (30, 12, 0, "it is for this language"),
+        (30, 19, 1, "it is for this language"),
     ],
 )
 def test_a_small_dictionary_is_said_to_be_too_small_and_not_to_be_for_another_language(

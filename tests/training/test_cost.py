@@ -109,6 +109,14 @@ def test_operations_with_adapters_and_recomputed_activations_are_those_that_torc
     assert estimated.operations + 4 / 3 * masked_attention(model) == pytest.approx(step(model), rel=0.03)
 
 
+@pytest.mark.parametrize(("config", "is_faster"), [(SMOLLM2, False), (WIDE, True)], ids=["narrow", "wide"])
+def test_adapters_make_a_narrow_model_slower_and_a_wide_one_faster(config, is_faster):
+    model = shaped(config)
+    whole, adapted = (estimate(model, Training(plan="direct", lora_rank=rank), gpus=1)[0] for rank in (None, 16))
+    assert adapted.operations < whole.operations
+    assert (adapted.tokens_per_second > whole.tokens_per_second) == is_faster
+
+
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_allocates(optimiser):
     model = small("llama untied")

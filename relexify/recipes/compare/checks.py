@@ -26,4 +26,10 @@ def check_comparable(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
     for step in recipe.steps:
         if reason := step.incomparable(recipe.tables[step.table]):
             raise InputError(f"{recipe.source} cannot be compared: {reason}")
+        seed, seeds = getattr(recipe.tables[step.table], "seed", 0), recipe.compare.seeds
+        if seed and seed not in seeds:
+            raise InputError(
+                f"{step.table}.seed is {seed}, but a comparison takes its seeds from compare.seeds, {list(seeds)}: set "
+                f"compare.seeds=[{seed}] instead"
+            )
     return recipe.compare, last.training.settings(recipe.tables[last.table])

@@ -235,4 +235,6 @@ def _comparison(
 
 
 def _size_name(size: int) -> str:
-    return f"{size / 2**20:g}MiB"
+    """Return a size as people write it: 8MB, 16MiB, 1500B."""
+    units = ((10**6, "MB"), (2**20, "MiB"), (1, "B"))
+    return next(f"{size // factor}{unit}" for factor, unit in units if size % factor == 0)

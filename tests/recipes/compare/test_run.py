@@ -85,3 +85,19 @@ RUNS = f"[compare]\nruns = [{ONE}]"
 def test_a_recipe_without_a_method_a_training_or_runs_is_rejected_with_the_tables_that_there_are(write, tables):
     with pytest.raises(InputError, match=r"\[transfer\] or \[begin\], .*\[learn\] or \[refine\], and \[compare\]"):
         run_comparison(read_recipe(write(tables)))
+
+
+def test_a_seed_that_a_comparison_would_ignore_is_rejected(write):
+    tables = f"[begin]\n[learn]\nseed = 7\n[compare]\nruns = [{ONE}]\nseeds = "
+    with pytest.raises(InputError, match=r"learn.seed is 7, .* \[0, 1\]: set compare.seeds=\[7\] instead"):
+        run_comparison(read_recipe(write(f"{tables}[0, 1]")))
+    (comparison,) = run_comparison(read_recipe(write(f"{tables}[7]")))
+    assert comparison.curves["a"][0].first.bits_per_byte == first_bits("fvt", 7)
+
+
+@pytest.mark.parametrize(("size", "name"), [("2 MB", "2MB"), ("1 MiB", "1MiB"), (1_500, "1500B")])
+def test_folders_of_parts_of_the_text_are_named_by_their_size(write, tmp_path, size, name):
+    compare = f"[compare]\nruns = [{ONE}]\nsubsamples = [{size!r}]"
+    run_comparison(read_recipe(write(f"[begin]\n[learn]\n{compare}")))
+    assert (tmp_path / "out" / name / "comparison.json").exists()
+    assert (tmp_path / "out" / "runs" / f"{name}-a-seed0").is_dir()

@@ -104,6 +104,9 @@ def advise(
         advice = run_advise(replace(options, transfer=transfer))
     command = shlex.join(transfer_command(advice))
     print_summary(summarise_advice(advice))
+    if options.steps:
+        text = f"\nThe trainings, with a report of their curves, are in {transfer.output}"
+        results.print(text, highlight=False, markup=False, soft_wrap=True)
     results.print("\nThe command to run:", highlight=False)
     results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
     emit(advice=advice, best=advice.best, command=command)

@@ -29,6 +29,8 @@ _PREPARED_ROWS = 65_536
 """Keys that are prepared for the first pass at a time."""
 _ROUNDED_INPUTS = 3 * 2.0**-10
 """The largest relative error of a product whose factors are cut off to the 10 bits of TF32."""
+_GROUP = 32
+"""Columns that are searched by their largest product first."""
 _SORTED_BYTES = 48
 """Bytes of one product in a row that is sorted: float32 and an index, twice each, and what torch needs beside."""
 
@@ -91,7 +93,7 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
     values = np.empty((len(queries), k), dtype=np.float32)
     first_pass = _FirstPass(keys) if candidates < count else None
     budget = _block_bytes(keys)
-    row_bytes = 4 * count + _SORTED_BYTES * candidates if first_pass else _SORTED_BYTES * count
+    row_bytes = 4 * count + (_SORTED_BYTES + 12 * _GROUP) * candidates if first_pass else _SORTED_BYTES * count
     size = max(1, budget // row_bytes)
     with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
         for start in range(0, len(queries), size):
@@ -119,7 +121,7 @@ def _largest_of_candidates(
         scores: Their products of the first pass [n × m].
         errors: The largest possible error of each row [n].
     """
-    best, columns = scores.topk(CANDIDATES * k, dim=1)
+    best, columns = _largest_scores(scores, CANDIDATES * k)
     columns = columns.sort(dim=1).values
     exact = torch.empty_like(best)
     block = queries.to(_exact_type(keys))
@@ -135,6 +137,26 @@ def _largest_of_candidates(
         rows = open_rows[start : start + size]
         products[rows], columns[rows] = _largest_of_all(queries[rows], keys, k, budget)
     return products, columns
+
+
+def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the largest scores of every row, and their columns.
+
+    They lie in as many groups of columns as there are scores to find: those with the largest maxima. So most scores are
+    read once, to find these maxima, where `topk` reads every row several times.
+    """
+    groups, rest = divmod(scores.shape[1], _GROUP)
+    if groups <= 2 * count:
+        best, columns = scores.topk(count, dim=1)
+        return best, columns
+    parts = scores[:, : groups * _GROUP].unflatten(1, (groups, _GROUP))
+    chosen = parts.amax(dim=2).topk(count, dim=1).indices
+    columns = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
+    if rest:
+        last = torch.arange(groups * _GROUP, scores.shape[1], device=scores.device)
+        columns = torch.cat([columns, last.expand(len(scores), -1)], dim=1)
+    best, places = scores.gather(1, columns).topk(count, dim=1)
+    return best, columns.gather(1, places)
 
 
 def _largest_of_all(

@@ -257,6 +257,16 @@ def test_an_accelerator_needs_no_more_memory_for_a_large_k(k, kind, accelerated,
         assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("columns", [1, 63, 640, 641, 2_000])
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_the_largest_scores_are_found_by_groups(columns, count):
+    scores = torch.from_numpy(np.random.default_rng(columns).permutation(5 * columns).reshape(5, columns)).float()
+    best, places = accelerator._largest_scores(scores, min(count, columns))
+    expected = scores.topk(min(count, columns), dim=1)
+    assert torch.equal(best, expected.values)
+    assert torch.equal(places, expected.indices)
+
+
 @pytest.mark.parametrize("find", [nearest, largest_products])
 def test_no_queries_have_no_neighbours(find, accelerated):
     for device in ("cpu", accelerated):

@@ -34,6 +34,11 @@ from relexify.errors import InputError, OutputError, first_line
 from relexify.storage.json import parse_json, read_json
 from relexify.storage.tensor_files import read_header
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -284,12 +289,31 @@ def record_file(path: str | Path) -> Path:
     """
     path = Path(path)
     for folder in (path.parent, path.parent.parent):
-        listed, name = _listed(folder), path.relative_to(folder).as_posix()
-        is_part = folder == path.parent or path.parent.name in (listed or ())
-        if listed is not None and is_part and name not in listed:
-            notes = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-            write_file(folder / MARKER, _marker_text(notes, [*listed, name]))
+        with _alone_beside(folder):
+            listed, name = _listed(folder), path.relative_to(folder).as_posix()
+            is_part = folder == path.parent or path.parent.name in (listed or ())
+            if listed is not None and is_part and name not in listed:
+                notes = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+                write_file(folder / MARKER, _marker_text(notes, [*listed, name]))
     return path
+
+
+@contextmanager
+def _alone_beside(folder: Path) -> Iterator[None]:
+    """Keep out other processes that change the marker of a folder, where the system supports locks.
+
+    The folder above is locked: another process that writes the same output may replace the folder itself.
+    """
+    handle = None
+    with suppress(OSError):
+        handle = os.open(folder.absolute().parent, os.O_RDONLY)
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def write_file(path: str | Path, content: bytes | str) -> Path:

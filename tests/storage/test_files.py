@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -412,3 +413,13 @@ def test_a_document_of_a_model_inside_an_output_does_not_keep_the_output_from_be
     (tmp_path / "demo" / "model" / "mine.txt").write_text("not relexify's")
     with pytest.raises(OutputError, match=r"did not write \(model/mine\.txt\)"):
         check_output(tmp_path / "demo", overwrite=True)
+
+
+def test_processes_that_describe_one_output_at_once_list_all_files(tmp_path):
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "model").touch()
+    names = [f"{number}.md" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:  # each thread opens the folder by itself, so locks count as between processes
+        list(pool.map(lambda name: record_file(tmp_path / "out" / name), names))
+    listed = json.loads((tmp_path / "out" / MARKER).read_text())["files"]
+    assert set(names) <= set(listed)

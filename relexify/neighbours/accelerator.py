@@ -93,7 +93,9 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
     values = np.empty((len(queries), k), dtype=np.float32)
     first_pass = _FirstPass(keys) if candidates < count else None
     budget = _block_bytes(keys)
-    row_bytes = 4 * count + (_SORTED_BYTES + 12 * _GROUP) * candidates if first_pass else _SORTED_BYTES * count
+    row_bytes = _SORTED_BYTES * count
+    if first_pass:
+        row_bytes = 4 * count + (_SORTED_BYTES + 12 * _GROUP * _has_groups(count, candidates)) * candidates
     size = max(1, budget // row_bytes)
     with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
         for start in range(0, len(queries), size):
@@ -146,10 +148,10 @@ def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, tor
     read once, to find these maxima, where `topk` reads every row several times.
     """
     groups, rest = divmod(scores.shape[1], _GROUP)
-    if groups <= 2 * count:
+    if not _has_groups(scores.shape[1], count):
         best, columns = scores.topk(count, dim=1)
         return best, columns
-    parts = scores[:, : groups * _GROUP].unflatten(1, (groups, _GROUP))
+    parts = scores[:, : groups * _GROUP].reshape(len(scores), groups, _GROUP)
     chosen = parts.amax(dim=2).topk(count, dim=1).indices
     columns = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
     if rest:
@@ -157,6 +159,11 @@ def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, tor
         columns = torch.cat([columns, last.expand(len(scores), -1)], dim=1)
     best, places = scores.gather(1, columns).topk(count, dim=1)
     return best, columns.gather(1, places)
+
+
+def _has_groups(columns: int, count: int) -> bool:
+    """Whether there are so many groups of columns that looking at their maxima first saves time."""
+    return columns // _GROUP > 2 * count
 
 
 def _largest_of_all(

@@ -44,7 +44,7 @@ def check_notes(notes: object, path: Path) -> dict[str, Any]:
     """
     try:
         if not isinstance(notes, dict):
-            raise _Mismatch("its content", _described(notes), "an object")
+            raise _Mismatch("its content", "not valid JSON" if notes is None else _described(notes), "an object")
         _check_keys(notes, {}, _ENTRIES)
         for key, needed in _NEEDED.items():
             if notes.get(key) is not None and needed not in notes:
@@ -174,7 +174,9 @@ def _pair_of(first: _Shape, second: _Shape) -> _Shape:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) > _LARGEST
+    return isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    )
 
 
 def _is_count(value: Any) -> bool:
@@ -193,7 +195,7 @@ _TEXT = _Plain("text", lambda value: isinstance(value, str))
 _FLAG = _Plain("true or false", lambda value: isinstance(value, bool))
 _COUNT = _Plain("a whole number from 0 on", _is_count)
 _POSITIVE = _Plain("a whole number from 1 on", lambda value: _is_count(value) and value > 0)
-_NUMBER = _Plain("a number", _is_number)  # may be NaN, as a score may be
+_NUMBER = _Plain("a number", _is_number)  # may be NaN or infinite, as a score may be
 _SHARE = _Plain("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 _LENGTH = _Plain("a number above 0", lambda value: _is_number(value) and value > 0)
 _ANY = _Plain("anything", lambda value: True)

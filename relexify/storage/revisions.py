@@ -46,6 +46,8 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
         now: Those of today.
     """
     known = before if isinstance(before, Mapping) else {}
+    if now and not known:
+        return "an older version of relexify, whose results may differ from those of this one"
     changed = sorted(name for name in {*known, *now} if known.get(name) != now.get(name))
     if not changed:
         return ""

@@ -43,7 +43,7 @@ _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
 
 
 ADAPTER_OPERATIONS = 1_130
-"""Operations that would take as long as an adapter of LoRA takes beside its own, for each input and output of its matrix.
+"""Operations that take as long as an adapter of LoRA does beside its own, for each input and output of its matrix.
 
 Its products are narrow, so reading and writing activations takes longer than computing them. Fitted to one measurement:
 the shape of SmolLM2-135M, rank 16, on an H200.

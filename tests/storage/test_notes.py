@@ -19,6 +19,7 @@ from relexify.grafting import GraftReport, check
 from relexify.mixture import MIXTURE_FILE
 from relexify.reports.html.model import render_model
 from relexify.reports.model_card import render_card
+from relexify.scoring import Score
 from relexify.storage.files import MARKER, record_file
 from relexify.storage.notes import _ENTRIES, check_notes
 from relexify.storage.work import inherited_notes, output_notes, read_notes
@@ -61,6 +62,8 @@ def model(tmp_path_factory) -> Path:
     notes["extension"] = asdict(ExtensionCheck(20, [(0, 0.5), (20, 0.4)], 90, 1, {"original": 2.0}))
     notes["training"] = pico.training_notes(command={"corpus": ["text.txt"], "options": {"batch": 4}})
     notes["trained_from"] = "start"
+    score = asdict(Score("masked tokens", "bits per word", 7.5, higher_is_better=False, examples=90))
+    notes["trelm"] = {"until": "specific", "phases": [score], "translation": [score]}
     (root / "model" / MARKER).write_text(json.dumps(notes))
     return root / "model"
 

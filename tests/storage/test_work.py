@@ -123,6 +123,11 @@ def test_a_result_of_other_code_is_not_finished(tmp_path: Path):
         assert "another version of relexify" in later.made_by_others()
         with pytest.raises(OutputError, match="out was made by another version of relexify"):
             later.check()
+    unrecorded = WorkFolder(tmp_path / "older", "training", {"model": "abc"})
+    with unrecorded.claim(), unrecorded.finish() as folder:
+        (folder / "model").touch()
+    now = WorkFolder(tmp_path / "older", "training", {"model": "abc"}, revisions={"scores": 1})
+    assert "an older version of relexify, whose results may differ" in now.made_by_others()
     assert not work(tmp_path, {"model": "other"}).made_by_others()
     assert "revisions" not in inherited_notes(tmp_path / "out")
 

@@ -107,6 +107,7 @@ def _with_whole_options(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Return the content of a cell; what follows a number, its deviation and its step, is small."""
-    number, sign, rest = text.strip("*").partition(" ± ")
-    number = f"<b>{escape(number)}</b>" if text.startswith("**") else escape(number)
+    is_best = text.startswith("**")
+    number, sign, rest = (text.strip("*") if is_best else text).partition(" ± ")
+    number = f"<b>{escape(number)}</b>" if is_best else escape(number)
     return f"{number}<small>{sign}{escape(rest)}</small>" if sign else number

@@ -34,6 +34,7 @@ from relexify.reports.model_card import source_title
 from relexify.reports.next_steps import after_training, after_transfer
 from relexify.scoring import WINDOW, Score, format_score
 from relexify.steps import STEPS, ResultTable
+from relexify.storage.notes import read_as
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
 from relexify.systems.transfer.summary import compare_with_transfer
@@ -87,8 +88,9 @@ def render_model(folder: Path) -> str:
     source, method = source_title(command), notes.get("method")
     made = "pruned" if notes.get("pruned") else f"transferred with {method}"
     subtitle = f"{source}, {made}" if source and method else "A model written by relexify"
-    if "trelm" in notes:
-        subtitle = f"{notes['trained_from']}, transferred with TreLM"
+    if notes.get("trelm"):
+        begun = source or notes.get("trained_from")  # neither of them is known if a recipe began with the training
+        subtitle = f"{begun}, transferred with TreLM" if begun else "A model transferred with TreLM"
     if curve is not None:
         subtitle += f", trained for {curve.last.step:,} steps"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
@@ -203,7 +205,7 @@ def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained
 
 def _phases(notes: Mapping[str, Any]) -> str:
     """Return the scores of TreLM after each of its phases, and of its translations."""
-    found = [Score(**entry) for part in ("phases", "translation") for entry in notes.get(part) or ()]
+    found = [read_as(Score, entry) for part in ("phases", "translation") for entry in notes.get(part) or ()]
     if not found:
         return ""
     rows = [["task", "metric", "value", "measured on"]]

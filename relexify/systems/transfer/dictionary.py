@@ -81,7 +81,7 @@ def _are_tokens(tokenizer: AnyTokenizer, words: list[str]) -> np.ndarray:
     return np.array(
         [
             # Words of a script without spaces are tokens that no space comes before.
-            (is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form)
+            (word and is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form)
             or (len(ids) == 1 and not vocabulary.forms[ids[0]].is_special)
             for word, ids in zip(words, encode_words(tokenizer, words, after_space=True), strict=True)
         ],

@@ -45,6 +45,8 @@ GAIN = 0.05
 LITTLE_TEXT = 0.05
 """Share of the text that a dictionary for its language translates at least, unless it is small; those of other
 languages match 2 to 4 %, by names and short words, and the method then guesses the other tokens from these few."""
+LARGE = 5_000
+"""Entries from which on a dictionary is not called small."""
 MATCHES, FEWEST_FREQUENT = 0.05, 20
 """Share of the entries with a frequent source word whose target word is a token, if a dictionary is for the language,
 and the number of such entries from which on this is tested. With dictionaries from Wiktionary, 1 MB of text and 16,000
@@ -141,10 +143,13 @@ def _doubt(start: Start) -> str:
         if found.text_share >= LITTLE_TEXT:
             return ""
         unknown = "it helps" if _matches(found) else "it is for this language"
+        entries = "one entry translates" if found.entries == 1 else f"{found.entries:,} entries translate"
+        is_large = found.entries >= LARGE
         return (
-            f"The dictionary is too small to tell whether {unknown}: its {found.entries:,} entries translate "
-            f"{found.tokens:,} tokens, {found.text_share:.1%} of the text. Give one with some thousand entries, or try "
-            "the text with and without this one (relexify advise)."
+            f"The dictionary {'has too few words of the text' if is_large else 'is too small'} to tell whether "
+            f"{unknown}: its {entries} {found.tokens:,} tokens, {found.text_share:.1%} of the text. Give one "
+            f"with {'more frequent words' if is_large else 'some thousand entries'}, or try the text with and without "
+            "this one (relexify advise)."
         )
     return (
         f"Some translations in the dictionary may be wrong: related words have related translations in "

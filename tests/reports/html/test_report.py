@@ -31,6 +31,7 @@ from relexify.reports.html.elements import stacked_bars, table
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
 from relexify.storage.files import record_file
+from relexify.storage.work import read_notes
 from relexify.training.curve import Curve, Measurement
 from tests import pico
 
@@ -340,6 +341,19 @@ def test_the_script_of_a_token_is_that_of_its_letters(text, script):
 def test_cells_are_escaped_and_bold_ones_marked():
     assert "<b>1</b>" in table([["a", "b"], ["<i>", "**1**"]])
     assert "<i>" not in table([["a", "b"], ["<i>", "**1**"]])
+    assert ">foo*</bdi>" in table([["token", "count"], ["foo*", "1"]])
+
+
+@pytest.mark.parametrize("known", [{}, {"trained_from": "start"}])
+def test_the_report_of_trelm_names_the_source_model_if_it_is_known(known, folder, tmp_path):
+    model = shutil.copytree(folder, tmp_path / "model")
+    notes = {key: value for key, value in read_notes(model).items() if key not in ("provenance", "trained_from")}
+    score = {"task": "masked tokens", "metric": "bits per word", "value": 7.5, "higher_is_better": False, "examples": 9}
+    notes |= known | {"trelm": {"until": "specific", "phases": [score | {"later": 1}], "translation": []}}
+    (model / "relexify.json").write_text(json.dumps(notes))
+    page = rx.report(model).read_text()
+    assert ("start, transferred with TreLM" if known else "A model transferred with TreLM") in page
+    assert "bits per word ↓" in page
 
 
 def dom(page: Path, token: str = "") -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -108,6 +109,14 @@ def test_a_small_dictionary_is_said_to_be_too_small_and_not_to_be_for_another_la
         verdict = judge(replace(GOOD, dictionary=check, bits_per_byte=scores))
         assert verdict.start == "open"
         assert expected in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"), [(1, "is too small .* its one entry translates"), (20_000, "has too few words of the text")]
+)
+def test_a_dictionary_is_called_small_by_its_entries(entries, words):
+    check = DictionaryCheck(150, 0.04, words=140, related=None, entries=entries, frequent=2_000, matches=100)
+    assert re.search(words, judge(replace(GOOD, dictionary=check)).reason)
 
 
 def test_a_small_dictionary_that_translates_enough_of_the_text_is_judged_by_the_scores():

@@ -199,5 +199,8 @@ def test_a_dictionary_with_swapped_columns_is_rejected():
     english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
     pairs = [(VOCABULARY.forms[foreign].text, word) for foreign, word in zip(WORDS, english, strict=False)]
     assert len(pairs) >= 10
-    with pytest.raises(InputError, match=r"columns of words\.txt look swapped: 0 of .*dictionary_swapped=true"):
+    message = r"columns of words\.txt look swapped: of 28 .*, 28 have .* and 0 the other way.*dictionary_swapped=true"
+    with pytest.raises(InputError, match=message):
         built(inputs(BilingualLexicon(tuple(pairs), name="words.txt")))
+    unknown = [(f"unknown{number}", f"unbekannt{number}") for number in range(100 * len(pairs))]
+    built(inputs(BilingualLexicon((*pairs, *unknown), name="words.txt")))  # less than one in a hundred

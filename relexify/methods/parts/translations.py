@@ -22,6 +22,9 @@ from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, v
 
 __all__ = ["check_columns", "translations", "whole_words"]
 
+SWAPPED = 0.01
+"""Share of the entries that must fit the other way round if a dictionary is rejected for it; some words fit any."""
+
 
 def translations(
     source_tokenizer: AnyTokenizer,
@@ -91,11 +94,11 @@ def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon:
     """
     found = find_correspondences(lexicon, source, target).entries_used
     swapped = find_correspondences(lexicon.swapped(), source, target).entries_used
-    if swapped >= max(10, 3 * found):
+    if swapped >= max(10, 3 * found, SWAPPED * len(lexicon)):
         raise InputError(
-            f"the columns of {lexicon.name or 'the dictionary'} look swapped: {found} of {len(lexicon)} entries are "
-            f"words of the two languages as they are and {swapped} the other way round; say so "
-            "(`dictionary_swapped=true`, or BilingualLexicon.load(…, swapped=True))"
+            f"the columns of {lexicon.name or 'the dictionary'} look swapped: of {len(lexicon)} entries, {swapped} "
+            f"have a word of the text first and one of the model second, and {found} the other way round, "
+            "as they should: set `dictionary_swapped=true`, or in Python BilingualLexicon.load(…, swapped=True)"
         )
 
 

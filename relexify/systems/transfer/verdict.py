@@ -83,6 +83,13 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
             f"The text has only {start.corpus_bytes / 1000:.1f} kB, which is too little to learn a vocabulary or a "
             "language from: give some hundred kB at least.",
         )
+    if start.text is not None and start.extension is None and start.text.target_tokens >= start.text.source_tokens:
+        return Verdict(
+            "poor",
+            f"The new tokenizer needs no fewer tokens for the text ({start.text.target_tokens:,}) than the model's own "
+            f"({start.text.source_tokens:,}). Either the text is in a language that the model knows, so that it "
+            "needs no new vocabulary, or the vocabulary is too small: check the text and the size of the vocabulary.",
+        )
     if complaint := _complaint(start):
         return Verdict("poor", complaint + _worth_of_spelling(gain))
     if praise := _praise(start):

@@ -209,3 +209,11 @@ def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
     assert spaced.origins["none"] == pytest.approx(counts[::2].sum() / counts.sum())
     unspaced, _ = cover_text("今天天气很好。", tokenizer, tokenizer, origins)
     assert (unspaced.unit, unspaced.words) == ("character", 6)
+
+
+@pytest.mark.parametrize(("target_tokens", "start"), [(900, "poor"), (899, "good")])
+def test_a_text_that_the_new_tokenizer_does_not_shorten_is_no_reason_for_a_transfer(target_tokens, start):
+    text = TextCoverage(4_000, 700, "word", 900, target_tokens, {"mixed": 1.0})
+    verdict = judge(replace(GOOD, text=text))
+    assert verdict.start == start
+    assert ("no fewer tokens for the text (900) than the model's own (900)" in verdict.reason) == (start == "poor")

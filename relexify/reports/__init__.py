@@ -5,6 +5,7 @@ tables.py, plots.py      its tables and curves
 summary.py               the folder of a comparison: numbers, tables and a figure
 html/                    reports as a page, of a model or a comparison
 next_steps.py            the commands that usually follow a transfer or a training
+transfer_command.py      the arguments of an earlier transfer, for these commands
 model_card.py, push.py   the model card of an output, and its upload to the Hub
 geometry.py, geometry_plots.py   embeddings and hidden states in space
 """

@@ -11,18 +11,22 @@ from typing import Any
 
 import torch
 
+from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.loading import meta_model
+from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
 from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.plan import Training
 from relexify.training.result import selected_step
 from relexify.training.summary import judge_training
 
-__all__ = ["after_training", "after_transfer", "repeated_option"]
+__all__ = ["after_training", "after_transfer"]
 
 _SHORT = ["--steps", "20", "--batch", "8", "--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
+_ADVICE_LENGTH = 128
+"""Tokens per sequence of the trainings of `relexify advise`."""
 _TEXTS = ("corpus", "held_out", "source_corpus", "source_held_out")
 _OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
 """Keys of a training that have options of their own; all others are given with `--set`."""
@@ -48,18 +52,24 @@ def after_transfer(
     model, made = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
     made |= {key: given for key, given in (("corpus", corpus), ("held_out", held_out)) if given is not None}
     inspecting = shlex.join(["relexify", "inspect", str(model)])
-    if (notes.get("verdict") or {}).get("start") == "poor":
-        return "Next, inspect some tokens, repair the evidence, and transfer it again:", [inspecting]
+    verdict = notes.get("verdict") or {}
+    if verdict.get("start") == "poor":
+        advice, again = _transfer_again(model, made, verdict.get("changes") or {})
+        return f"Next, inspect some tokens, {advice}:", [inspecting, *again]
     texts = _TEXTS if made.get("keep_source") else _TEXTS[:2]
     training = ["relexify", "train", str(model), f"{model}-trained"]
-    training += [part for text in texts for part in repeated_option(_option(text), made.get(text))]
+    training += [part for text in texts for part in repeated_option(option_name(text), made.get(text))]
     short, longest = _SHORT, usable_length(meta_model(folder))
     if longest is not None and longest < Training.length:  # which the model cannot read on any device
         training, short = [*training, "--length", str(longest)], _SHORT[:-2]
+    before, advice = [inspecting], "inspect some tokens"
+    if verdict.get("start") == "open" and "model" in made:
+        before.append(_try_methods(model, made, longest))
+        advice = "inspect some tokens, see in short trainings which method learns faster"
     if not torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
-        title = f"Next, inspect some tokens, or try a short training; on a GPU, leave out {' '.join(short)}:"
-        return title, [inspecting, shlex.join([*training, *short])]
-    return "Next, inspect some tokens, or train it:", [inspecting, shlex.join(training)]
+        title = f"Next, {advice}, or try a short training of this model; on a GPU, leave out {' '.join(short)}:"
+        return title, [*before, shlex.join([*training, *short])]
+    return f"Next, {advice}, or train it:", [*before, shlex.join(training)]
 
 
 def after_training(
@@ -102,10 +112,32 @@ def after_training(
     return "Next, check that it is intact, and see what training has changed:", [checking, moved]
 
 
-def repeated_option(name: str, given: object) -> list[str]:
-    """Return the arguments that give an option one value or several; none for None."""
-    values = given if isinstance(given, list | tuple) else [given]
-    return [part for value in values if value is not None for part in (name, str(value))]
+def _transfer_again(
+    model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]
+) -> tuple[str, list[str]]:
+    """Return how to repair a transfer, and the command that repeats it with some options changed, to another folder."""
+    advice = "repair the evidence, and transfer it again"
+    if "dictionary" in changes:
+        advice, changes = "and repair the dictionary, or transfer it without", {**changes, "dictionary_swapped": None}
+    elif "method" in changes:
+        advice = f"and repair the evidence, or transfer it with the method {changes['method']}"
+    if "model" not in command:
+        return advice, []
+    words = ["relexify", "transfer", command["model"], f"{model}-2", *transfer_arguments({**command, **changes})]
+    return advice, [shlex.join(words)]
+
+
+def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -> str:
+    """Return the command that trains the method of a transfer and few others for some steps, with the same evidence."""
+    methods, own = ["blend", "fvt"], str(command.get("method", "blend"))
+    # Methods with a vocabulary of their own, or that train themselves, take longer than the others.
+    if own not in methods and METHODS[own].train_tokenizer is None and not METHODS[own].takes("model"):
+        methods = [own, *methods]
+    words = ["relexify", "advise", command["model"], *transfer_arguments(command, as_advice=True)]
+    words += repeated_option("--method", methods)
+    if longest is not None and longest < _ADVICE_LENGTH:
+        words += ["--length", str(longest)]
+    return shlex.join([*words, "--output", f"{model}-advice"])
 
 
 def _train_otherwise(
@@ -128,18 +160,14 @@ def _train_otherwise(
     return f"Next, {advice}:", [again(f"{model}-{steps}", steps=steps)]
 
 
-def _option(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
-
-
 def _train_again(model: str, command: Mapping[str, Any], output: str, *, add_head: bool, **changes: object) -> str:
     """Return a `relexify train` with the texts and options of an earlier one, some of them changed."""
     words = ["relexify", "train", model, output, *(["--add-head"] if add_head else [])]
     for key in _TEXTS:
-        words += repeated_option(_option(key), command.get(key))
+        words += repeated_option(option_name(key), command.get(key))
     for key, value in {**command["options"], **changes}.items():
         if key in _OPTIONS:
-            words += [_option(key), str(value)]
+            words += [option_name(key), str(value)]
         else:
             words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     return shlex.join(words)

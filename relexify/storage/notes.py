@@ -271,7 +271,8 @@ _ENTRIES: Mapping[str, _Shape] = {
         )
     ),
     "corpus_bytes": _Optional(_COUNT),
-    "verdict": _Optional(_object(start=_TEXT, reason=_TEXT)),
+    "given_evidence": _Optional(_list_of(_TEXT)),
+    "verdict": _Optional(_Object({"start": _TEXT, "reason": _TEXT}, {"changes": _map_of(_Optional(_TEXT))})),
     "unigram_prior": _Optional(_object(changed=_TEXT, tokens=_COUNT, bits_before=_NUMBER, bits_after=_NUMBER)),
     "system_prompt": _Optional(_TEXT),
     "samples": _Optional(

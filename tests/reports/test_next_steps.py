@@ -47,6 +47,61 @@ def test_the_next_training_has_the_texts_of_both_languages_if_both_are_kept(keep
     assert training == f"relexify train both both-trained --corpus a.txt --corpus b.txt --held-out h.txt{source}"
 
 
+MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "method": "blend", "device": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "title", "again"),
+    [
+        (
+            {"dictionary_swapped": True, "vectors": {"width": 50}},
+            {"dictionary": None},
+            "and repair the dictionary, or transfer it without:",
+            "--set vectors.width=50",
+        ),
+        (
+            {"method": "wechsel", "seed": 3},
+            {"method": "blend"},
+            "or transfer it with the method blend:",
+            "--dictionary d.tsv --seed 3",
+        ),
+        (
+            {"method": "focus", "keep_source": True, "added_tokens": 20, "options": {"x": "y"}},
+            {},
+            "repair the evidence, and transfer it again:",
+            "--dictionary d.tsv --added-tokens 20 --keep-source --method focus --set 'x=\"y\"'",
+        ),
+    ],
+)
+def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes(command, changes, title, again):
+    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
+    said, commands = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    assert said.endswith(title)
+    assert commands == ["relexify inspect sw", f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "longest", "options"),
+    [
+        ({}, None, "--method blend --method fvt"),
+        ({"method": "wechsel"}, 64, "--method wechsel --method blend --method fvt --length 64"),
+        (
+            {"keep_source": True, "added_tokens": 20},
+            512,
+            "--set keep_source=true --set added_tokens=20 --method blend --method fvt",
+        ),
+    ],
+)
+def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(command, longest, options, monkeypatch):
+    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
+    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open"}}
+    _, (_, advice, training) = after_transfer(Path("sw"), notes)
+    texts = "--corpus a.txt --corpus b.txt"
+    assert advice == f"relexify advise gpt2 {texts} --dictionary d.tsv {options} --output sw-advice"
+    assert training.startswith(f"relexify train sw sw-trained {texts}")
+
+
 def notes_of(**changes: object) -> dict[str, object]:
     command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"steps": 20, "held_out_bytes": 2_000}}
     training = {"stages": [], "snapshots": [], "learning_rate": 0.01, "selected_step": 20, "command": command}

@@ -30,6 +30,7 @@ __all__ = [
     "check_names",
     "check_transfer",
     "command_of",
+    "given_evidence",
     "given_translations",
     "is_repeated",
     "method_options",
@@ -271,6 +272,11 @@ def unused_options(method: Method, *, keep_source: bool = False) -> tuple[str, .
     if keep_source:
         used.add("source_corpus")
     return tuple(name for name in _USED_BY if name not in used)
+
+
+def given_evidence(options: Transfer) -> list[str]:
+    """Return the names of the options with evidence that a transfer is given."""
+    return [name for name in _USED_BY if getattr(options, name) is not None]
 
 
 def given_translations(options: Transfer) -> list[Input]:

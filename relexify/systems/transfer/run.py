@@ -26,6 +26,7 @@ from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
 from relexify.systems.transfer.checks import (
     command_of,
+    given_evidence,
     is_repeated,
     method_options,
     prepare_transfer,
@@ -196,6 +197,7 @@ def _examine_evidence(options: Transfer, inputs: Inputs, built: Initialisation, 
         text=text,
         dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
         corpus_bytes=inputs.evidence.corpus.size(),
+        given=given_evidence(options),
     )
 
 

@@ -23,7 +23,7 @@ BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", 
 """What a transfer is compared with, and how people read it."""
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
-_NOT_SCORED, _EXTENSION, _CORPUS = "not_scored", "extension", "corpus_bytes"
+_NOT_SCORED, _EXTENSION, _CORPUS, _GIVEN = "not_scored", "extension", "corpus_bytes", "given_evidence"
 """Keys in `relexify.json`."""
 
 
@@ -107,6 +107,7 @@ class Start:
         not_scored: By how much the model does not fit into memory, if it was not scored for this reason.
         extension: The check of the added tokens, if the vocabulary was extended.
         corpus_bytes: Size of the text that everything was learnt from; None if it is not known.
+        given: Names of the options with evidence that were given; None if they are not known.
     """
 
     method: str
@@ -119,6 +120,7 @@ class Start:
     not_scored: str | None = None
     extension: ExtensionCheck | None = None
     corpus_bytes: int | None = None
+    given: Sequence[str] | None = None
 
     @property
     def sampled(self) -> str:
@@ -136,6 +138,7 @@ class Start:
             _NOT_SCORED: self.not_scored,
             _EXTENSION: asdict(self.extension) if self.extension else None,
             _CORPUS: self.corpus_bytes,
+            _GIVEN: None if self.given is None else list(self.given),
         }
 
     @classmethod
@@ -153,6 +156,7 @@ class Start:
             not_scored=notes.get(_NOT_SCORED),
             extension=read_as(ExtensionCheck, extension) if extension else None,
             corpus_bytes=notes.get(_CORPUS),
+            given=notes.get(_GIVEN),
         )
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from relexify.systems.transfer.start import BASELINES, ORIGINAL, DictionaryCheck, Start
@@ -53,6 +53,8 @@ and the number of such entries from which on this is tested. With dictionaries f
 tokens, it is 0.32 in Swahili, 0.12 in German and 0.50 in Uyghur, and with those of other languages 0.019 or less. It is
 only 0.024 in Chinese, whose dictionary has many rare synonyms, but covers far more of the text than `LITTLE_TEXT`."""
 
+DEFAULT = "blend"
+"""The method that combines all types of evidence."""
 FEWEST_BYTES = 10_000
 """Bytes of text below which a start is called poor: one to two thousand words. A choice, not a measurement."""
 
@@ -63,11 +65,13 @@ class Verdict:
 
     Attributes:
         start: `good`, `open`, `poor` or `unknown`.
-        reason: Why, and what to do about it if it is not good, in one or two sentences.
+        reason: Why, and what to do about it if it is not good, in a few sentences.
+        changes: Options of another transfer that may be a better start, by name; None leaves one out.
     """
 
     start: Literal["good", "open", "poor", "unknown"]
     reason: str
+    changes: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def judge(start: Start) -> Verdict:  # noqa: PLR0911
@@ -76,7 +80,8 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
     own = start.bits_per_byte.get(start.method)
     gain = min(baselines.values()) - own if baselines and own is not None else None
     if start.method in baselines or set(start.origins) <= {"none", "special"}:
-        return Verdict("poor", f"{start.method} uses no evidence; it is a baseline to compare with.")
+        reason = f"{start.method} uses no evidence; it is a baseline to compare with."
+        return Verdict("poor", reason + _missing(start), {"method": DEFAULT} if start.method != DEFAULT else {})
     if start.corpus_bytes is not None and start.corpus_bytes < FEWEST_BYTES:
         return Verdict(
             "poor",
@@ -90,8 +95,9 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
             f"({start.text.source_tokens:,}). Either the text is in a language that the model knows, so that it "
             "needs no new vocabulary, or the vocabulary is too small: check the text and the size of the vocabulary.",
         )
-    if complaint := _complaint(start):
-        return Verdict("poor", complaint + _worth_of_spelling(gain))
+    complaint, changes = _complaint(start)
+    if complaint:
+        return Verdict("poor", complaint + _worth_of_spelling(gain), changes)
     if praise := _praise(start):
         others = f" Rows without evidence need {min(baselines.values()):.3f}." if baselines else ""
         if gain is not None and gain < 0:
@@ -101,7 +107,7 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
         return Verdict("open", doubt)
     if gain is None or own is None:
         reason = f": {start.not_scored}" if start.not_scored else " before training"
-        return Verdict("unknown", f"The model was not scored{reason}.")
+        return Verdict("unknown", f"The model was not scored{reason}.{_missing(start)}")
     return _judge_scores(start, own, baselines)
 
 
@@ -123,7 +129,7 @@ def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> V
         "open",
         f"Before training, it predicts the text no better than without evidence ({own:.3f} bits per byte, against "
         f"{compared}). Good evidence often starts like this and shows within the first steps: train two methods for a "
-        "short time (relexify compare) before you train one for long.",
+        f"short time (relexify advise) before you train one for long.{_missing(start)}",
     )
 
 
@@ -193,15 +199,29 @@ def _compared_with_original(start: Start) -> str:
     return f"{compared}; the original model still needs less, {original:.3f}, so train it before you use it."
 
 
-def _complaint(start: Start) -> str:
-    """Return what is wrong with the evidence, and what to do about it; empty if nothing is."""
+def _missing(start: Start) -> str:
+    """Say which evidence to add if there are no translations at all."""
+    given = start.given
+    if given is None or {"dictionary", "bitext", "rotation", "donor"} & set(given):
+        return ""
+    has_source_text = not {"source_corpus", "source_vectors"}.isdisjoint(given)
+    or_text = "" if has_source_text else ", or text in the model's language (--source-corpus)"
+    return (
+        f" Neither a dictionary nor parallel text was given: give the method {DEFAULT} a dictionary "
+        f"(--dictionary){or_text}."
+    )
+
+
+def _complaint(start: Start) -> tuple[str, dict[str, str | None]]:
+    """Return what is wrong with the evidence and what to do about it, and `Verdict.changes`; empty if nothing is."""
     hits = alignment_hits(start.alignment) if start.alignment else None
     if hits is not None and hits[0] < NOISE * hits[1]:
+        has_translations = bool({"dictionary", "bitext"} & set(start.given or ()))
         return (
             f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
             "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
             "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary."
-        )
+        ), {"method": DEFAULT if has_translations and start.method != DEFAULT else "fvt"}
     if (found := start.dictionary) is not None:
         if found.text_share < LITTLE_TEXT and not _is_small(found):
             spread = ", and the other tokens are guessed from these few translations" if found.tokens else ""
@@ -214,21 +234,21 @@ def _complaint(start: Start) -> str:
                 "probably for another language, spells words differently, or has mostly rare "
                 f"words.{tested if found.entries else ''} Check this, and that it has the model's language first; or "
                 "leave it out."
-            )
+            ), {"dictionary": None}
         if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * max(1, found.words)):
             return (
                 f"The translations in the dictionary look random: related words have related translations in "
                 f"{found.related:.1%} of {found.words:,} cases, and 50% is chance. Check that it is for these two "
-                "languages, and that its columns belong together."
-            )
+                "languages, and that its columns belong together; or leave it out."
+            ), {"dictionary": None}
     total = max(1, sum(start.origins.values()))
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
     if missing > 0.5:
         return (
             f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "
-            "combines all types."
-        )
-    return ""
+            f"combines all types.{_missing(start)}"
+        ), ({"method": DEFAULT} if start.method != DEFAULT else {})
+    return "", {}
 
 
 def _worth_of_spelling(gain: float | None) -> str:

@@ -60,7 +60,35 @@ def test_without_a_test_of_the_evidence_a_good_start_beats_both_baselines():
     assert "2.800 bits per byte, against 3.100 with random rows and 3.300 with shuffled rows" in verdict.reason
     verdict = judge(replace(UNTESTED, bits_per_byte=EQUAL))
     assert verdict.start == "open"
-    assert "relexify compare" in verdict.reason
+    assert "relexify advise" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ((), "a dictionary (--dictionary), or text in the model's language (--source-corpus)."),
+        (("source_corpus",), "give the method blend a dictionary (--dictionary)."),
+        (("dictionary",), ""),
+        (("bitext", "source_corpus"), ""),
+        (None, ""),
+    ],
+)
+def test_without_translations_the_verdict_names_the_evidence_to_add(given, remedy):
+    silent = replace(UNTESTED, text=replace(GOOD.text, origins={"none": 0.63, "mixed": 0.37}))
+    for start in (replace(UNTESTED, bits_per_byte=EQUAL), replace(UNTESTED, bits_per_byte={}), silent):
+        reason = judge(replace(start, given=given)).reason
+        assert remedy in reason
+        assert ("--dictionary" in reason) == bool(remedy)
+
+
+def test_a_poor_verdict_says_which_options_to_change():
+    useless = DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.5)
+    assert judge(replace(GOOD, dictionary=useless)).changes == {"dictionary": None}
+    assert judge(replace(GOOD, method="random")).changes == {"method": "blend"}
+    noise = replace(aligned(0, 128), method="wechsel")
+    assert judge(replace(noise, given=["dictionary"])).changes == {"method": "blend"}
+    assert judge(noise).changes == {"method": "fvt"}
+    assert judge(GOOD).changes == {}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 
 import pytest
@@ -51,6 +53,26 @@ def test_summary_and_provenance_are_saved_with_the_model(transferred):
     assert set(notes["bits_per_byte_before_training"]) == {"original", "random", "shuffle", "blend"}
     assert notes["alignment"] is None  # beside a dictionary, the default aligns no vectors
     assert {"corpus", "dictionary", "source_vectors", "target_vectors"} <= set(notes["provenance"]["inputs"])
+
+
+def test_commands_after_poor_and_open_starts_run_as_they_are_printed(world, tmp_path):
+    useless = tmp_path / "useless.tsv"
+    useless.write_text("".join(f"{line.split()[0]}\tzzzz\n" for line in world.dictionary.read_text().splitlines()))
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", useless)
+    assert "This is a poor start." in outcome.out
+    _, again = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    assert "--dictionary" not in again
+    second = relexify(*shlex.split(again))
+    assert second.status == 0, second.err
+    assert (tmp_path / "out-2" / "config.json").is_file()
+    few = tmp_path / "few.tsv"
+    few.write_text("".join(world.dictionary.read_text().splitlines(keepends=True)[:1]))
+    outcome = relexify("transfer", world.gpt2, tmp_path / "small", *world.text, "--dictionary", few)
+    assert "It is open whether this is a good start." in outcome.out, outcome.out
+    _, advice, _ = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    tried = relexify(*shlex.split(advice), "--steps", 1, "--batch", 2)
+    assert tried.status == 0, tried.err
+    assert "blend-without-dictionary" in tried.out
 
 
 OWN_TESTS = {"donor", "model", "token vectors"}
@@ -287,6 +309,6 @@ def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):
 
 def test_a_poor_start_is_not_to_be_trained(world, tmp_path):
     shown = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "random")
-    assert "repair the evidence, and transfer it again" in " ".join(shown.out.split())
+    assert "repair the evidence, or transfer it with the method blend" in " ".join(shown.out.split())
     assert "relexify inspect" in shown.out
     assert "relexify train" not in shown.out

@@ -1,0 +1,84 @@
+"""The arguments of a transfer as the command line takes them, from its options in `relexify.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from relexify.systems.transfer.checks import command_of
+from relexify.systems.transfer.options import Transfer
+
+__all__ = ["OPTIONS", "as_settings", "option_name", "repeated_option", "transfer_arguments"]
+
+OPTIONS = (
+    "corpus",
+    "held_out",
+    "tokenizer",
+    "dictionary",
+    "bitext",
+    "source_corpus",
+    "source_vectors",
+    "target_vectors",
+    "donor",
+    "vocab_size",
+    "added_tokens",
+    "seed",
+)
+"""Fields of a transfer with an option of their own; others are given with `--set`."""
+_ELSEWHERE = ("model", "output", "device", "overwrite")
+"""Fields that are no part of the arguments."""
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def transfer_arguments(command: Mapping[str, Any], *, as_advice: bool = False) -> list[str]:
+    """Return the arguments that give a transfer the text, the evidence and all options that are not the default.
+
+    Args:
+        command: The options of an earlier transfer, as `relexify.json` has them.
+        as_advice: Return them for `relexify advise`, which chooses the method, and has no option for some of them.
+    """
+    changed = _changed(command, command_of(Transfer(command["model"], Path(), "")))
+    method, keep_source = changed.pop("method", None), changed.pop("keep_source", False)
+    changed |= changed.pop("options", {})  # a recipe has the method's own options beside the others
+    if as_advice and keep_source:
+        changed = {"keep_source": True, **changed}
+    options = [name for name in OPTIONS if not (as_advice and name == "added_tokens")]
+    words = [part for name in options for part in repeated_option(option_name(name), changed.pop(name, None))]
+    if not as_advice:
+        words += [*(["--keep-source"] if keep_source else []), *repeated_option("--method", method)]
+    return [*words, *repeated_option("--set", list(as_settings(changed)))]
+
+
+def as_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the values of a table as `--set` takes them."""
+    for name, value in table.items():
+        key = prefix + (name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False))
+        if isinstance(value, Mapping):
+            yield from as_settings(value, f"{key}.")
+        else:
+            yield f"{key}={json.dumps(value, ensure_ascii=False)}"
+
+
+def option_name(key: str) -> str:
+    """Return the option of the command line for a key of a recipe."""
+    return f"--{key.replace('_', '-')}"
+
+
+def repeated_option(name: str, given: object) -> list[str]:
+    """Return the arguments that give an option one value or several; none for None."""
+    values = given if isinstance(given, list | tuple) else [given]
+    return [part for value in values if value is not None for part in (name, str(value))]
+
+
+def _changed(given: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from the usual ones, also in nested tables; None cannot be given."""
+    changed: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or name in _ELSEWHERE or value == usual.get(name):
+            continue
+        nested = isinstance(value, Mapping) and isinstance(usual.get(name), Mapping)
+        changed[name] = _changed(value, usual[name]) if nested else value
+    return changed

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.registry import METHODS
+from relexify.mixture import Mixture, Origin
 from relexify.recipes.named import shipped_recipes
 from relexify.recipes.recipe import read_recipe
 from relexify.storage.files import write_folder
+from relexify.tokens import Spelling, TokenizerFamily
 from relexify.version import __version__
 from tests import pico
 from tests.cli.command import relexify
@@ -25,7 +30,7 @@ HELP = {
     ("vectors", "info"): ("Describe a file of word vectors",),
     ("vectors", "nearest"): ("default: 10", "most frequent"),
     ("align",): ("Procrustes", "default: source-to-target", "--reduce"),
-    ("inspect",): ("mixed from", "random sample", "default: 5"),
+    ("inspect",): ("mixed from", "random sample", "frequent words", "default: 5"),
     ("report",): ("report.html", "Example:"),
     ("push",): ("USER/NAME", "--private", "Example:"),
     ("check",): ("intact", "broken", "Example:"),
@@ -146,8 +151,51 @@ def test_inspect_shows_what_a_token_was_mixed_from(transferred):
 def test_inspect_without_a_token_shows_a_sample_that_the_seed_decides(transferred):
     folder, _ = transferred
     first, same, other = (relexify("inspect", folder, "--sample", 5, "--seed", seed).out for seed in (1, 1, 2))
-    assert re.search(r"^5 of \d+ tokens made from several", first)
+    assert re.search(r"^5 random tokens of \d+ that are not copied", first)
     assert first == same != other
+
+
+def test_inspect_without_a_token_groups_words_by_what_they_were_made_from(transferred):
+    folder, _ = transferred
+    outcome = relexify("inspect", folder)
+    assert outcome.status == 0, outcome.err
+    result = json.loads(relexify("inspect", folder, "--json").out)
+    assert outcome.out == relexify("inspect", folder, "--seed", 3).out
+    for group in result["groups"]:
+        assert f"{group['name']}: {len(group['shown'])} of {group['words']:,} words\n" in outcome.out
+        assert group["shown"] == sorted(group["shown"])
+    assert [token["id"] for token in result["tokens"]] == [id for group in result["groups"] for id in group["shown"]]
+
+
+def test_inspect_tells_translated_words_from_guessed_ones_by_their_weights(tmp_path):
+    # A known meaning weighs three times as much as the source pieces, a guessed one a third.
+    rows = {"▁shule": (0.75, 0.25), "▁shuleni": (0.25, 0.75), "▁shuka": (0, 1), "▁school": (1, 0), "▁nne": (0, 0)}
+    origins = [Origin.MIXED, Origin.MIXED, Origin.PIECES, Origin.COPIED, Origin.NONE]
+    weights = csr_array(np.array(list(rows.values()), np.float32))
+    spelling = Spelling(TokenizerFamily.METASPACE)
+    tokens = (["▁school", "▁shu"], list(rows))
+    for method, first, second in (
+        ("blend", "Translated by the dictionary or parallel text", "Partly guessed from similar words"),
+        ("other", "Mostly from other tokens", "Partly from other tokens"),
+    ):
+        file = tmp_path / f"{method}.safetensors"
+        Mixture(weights, np.array(origins, np.uint8), method, *tokens, spelling, spelling).save(file)
+        groups = json.loads(relexify("inspect", file, "--json").out)["groups"]
+        names = [first, second, "From their own spelling", "Copied", "Without evidence"]
+        assert [(group["name"], group["shown"]) for group in groups] == [(name, [id]) for id, name in enumerate(names)]
+        assert re.search(r"^' shule' +' school' 0.75 +' shu' 0.25$", relexify("inspect", file).out, re.MULTILINE)
+
+
+def test_inspect_says_where_the_list_of_sources_is_cut_and_what_the_others_weigh(transferred):
+    folder, _ = transferred
+    (token,) = json.loads(relexify("inspect", folder, "--sample", 1, "--sources", 1000, "--json").out)["tokens"]
+    weights = [source["weight"] for source in token["sources"]]
+    assert len(weights) > 1
+    cut = relexify("inspect", folder, "--sample", 1, "--sources", 1).out
+    others = f"{len(weights) - 1} other{'s' if len(weights) > 2 else ''} {sum(weights[1:]):.2f}"
+    assert others in cut
+    assert "The heaviest source token is listed; --sources N lists more." in cut
+    assert "lists more" not in relexify("inspect", folder, "--sample", 1, "--sources", 1000).out
 
 
 def test_inspect_reads_a_mixture_file_as_it_reads_its_folder(transferred):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import console, emit, print_table, table
+from relexify.cli.console import console, emit, print_table, results, table
 from relexify.cli.options import existing, option
 from relexify.errors import InputError, VocabularyError
 
@@ -18,21 +18,29 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect"]
 
+FIRST_WORDS, MORE_WORDS = 12, 4
+"""Words that are shown without TOKENS: of the first group, which has the best evidence, and of each other."""
+ROUNDING = 1e-3
+"""Error of a share of weights, which are rounded to float32."""
+
 
 def inspect(
     model: Annotated[Path, existing("A folder written by relexify transfer, or a mixture file.")],
     tokens: Annotated[
-        list[str] | None, typer.Argument(help="Tokens or words (default: a random sample).", show_default=False)
+        list[str] | None, typer.Argument(help="Tokens or words (default: frequent words).", show_default=False)
     ] = None,
     sources: Annotated[int, typer.Option(min=1, help="Source tokens to show for each, the heaviest first.")] = 5,
-    sample: Annotated[int, typer.Option(min=1, help="Size of the random sample.")] = 12,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sample.")] = 0,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Show a random sample of this size instead.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of --sample.")] = 0,
     since: Annotated[Path | None, option("The model before training: show how far its embeddings have moved.")] = None,
 ) -> None:
     """Show which source tokens a target token was mixed from, with their weights.
 
-    Without TOKENS, show a random sample of mixed tokens. Words that are not tokens are reported, with the tokens that
-    they are split into. With --since, show instead how far the embeddings have moved since then, by tenths of the
+    Without TOKENS, show the most frequent whole words, grouped by what they were made from; with --sample, a random
+    sample of all tokens that were not copied. Words that are not tokens are reported, with the tokens that they are
+    split into. With --since, show instead how far the embeddings have moved since then, by tenths of the
     vocabulary in the order of the ids (of a BPE, the order of its merges).
 
     Example: relexify inspect gpt2-swahili shule
@@ -55,16 +63,28 @@ def inspect(
         if len(unknown) == len(tokens):
             raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
         found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
-        for token in (_described(mixture, id, sources) for id in found):
-            shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight")
-            for source in token["sources"]:
-                shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
-            print_table(shown)
+        for id in found:
+            _print_token(mixture, id, sources)
+        _print_limit(any(len(mixture.sources(id)) > sources for id in found), sources)
         for pair in unknown.items():
             console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
-    else:
-        unknown, found = {}, _print_sample(mixture, sample, sources, seed)
-    emit(tokens=[_described(mixture, id, sources) for id in found], unknown=unknown)
+        return emit(tokens=[_described(mixture, id, sources) for id in found], unknown=unknown)
+    if sample is not None:
+        found = _print_sample(mixture, sample, sources, seed)
+        return emit(tokens=[_described(mixture, id, sources) for id in found], unknown={})
+    groups = _words_by_origin(mixture)
+    sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
+    shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
+    cut = [
+        _print_words(f"{name}: {len(words)} of {len(groups[name]):,} words", mixture, words, sources)
+        for name, words in shown.items()
+    ]
+    _print_limit(any(cut), sources)
+    emit(
+        groups=[{"name": name, "words": len(words), "shown": shown[name]} for name, words in groups.items()],
+        tokens=[_described(mixture, id, sources) for words in shown.values() for id in words],
+        unknown={},
+    )
 
 
 def _print_changes(model: Path, since: Path) -> None:
@@ -85,22 +105,123 @@ def _print_changes(model: Path, since: Path) -> None:
     emit(changes=changes)
 
 
+def _words_by_origin(mixture: Mixture) -> dict[str, list[int]]:
+    """Return the ids of the words by what they were made from, without empty groups.
+
+    The mixture records where a row was copied, and else its weights. In a blend, they tell a known meaning from a
+    guessed one by its share beside the source pieces; of other methods, only how much comes from other tokens is known.
+    """
+    import numpy as np
+
+    from relexify.methods.blend import FOCUS_SHARE, GUESSED_SHARE
+    from relexify.mixture import Origin, spelling_shares, words_of
+
+    words = words_of(mixture)
+    others = 1 - spelling_shares(mixture, words)
+    if mixture.method == "blend":
+        names = ("Translated by the dictionary or parallel text", "Partly guessed from similar words")
+        # FOCUS is used only if nothing is translated. Then no share is greater than its own.
+        focused, guessed = (share / (1 + share) for share in (FOCUS_SHARE, GUESSED_SHARE))
+        has_translations = bool(np.any((others > focused + ROUNDING) & (others < 1 - ROUNDING)))
+        limit = guessed if has_translations else focused
+    else:
+        names, limit = ("Mostly from other tokens", "Partly from other tokens"), 0.5
+    groups: dict[str, list[int]] = {
+        name: []
+        for name in (*names, "From other tokens alone", "From their own spelling", "Copied", "Without evidence")
+    }
+    for id, share in zip(words, others, strict=True):
+        if mixture.origin[id] == Origin.NONE:
+            name = "Without evidence"
+        elif mixture.origin[id] == Origin.COPIED:
+            name = "Copied"
+        elif share <= ROUNDING:
+            name = "From their own spelling"
+        elif share >= 1 - ROUNDING:  # without source pieces, a blend of any meaning has this share
+            name = "From other tokens alone"
+        else:
+            name = names[0] if share > limit + ROUNDING else names[1]
+        groups[name].append(id)
+    return {name: ids for name, ids in groups.items() if ids}
+
+
+def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -> bool:
+    """Print words, each with its heaviest source tokens: parts of its own spelling, and others.
+
+    Returns:
+        Whether a word has more source tokens of one kind than are shown.
+    """
+    from relexify.mixture import is_part_of
+
+    rows: list[tuple[str, str, str]] = []
+    is_cut = False
+    for id in words:
+        word = mixture.target_spelling.read(mixture.target_tokens[id])
+        parts: list[tuple[str, float]] = []
+        others: list[tuple[str, float]] = []
+        for token, weight in mixture.sources(id):
+            (parts if is_part_of(mixture.source_spelling.read(token), word) else others).append((token, weight))
+        name = repr(_readable(mixture.target_tokens[id], mixture.target_spelling))
+        is_cut = is_cut or max(len(parts), len(others)) > sources
+        rows.append((name, _joined(mixture, others, sources), _joined(mixture, parts, sources)))
+    headers = ("word", "from other tokens", "from its spelling")
+    used = [0, *(column for column in (1, 2) if any(row[column] for row in rows))]
+    shown = table(title, *(headers[column] for column in used))
+    for column in shown.columns[1:]:
+        column.justify = "left"
+    for row in rows:
+        shown.add_row(*(escape(row[column]) for column in used))
+    print_table(shown)
+    return is_cut
+
+
 def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[int]:
-    """Print random mixed tokens, each with its heaviest source tokens, and return their ids."""
+    """Print random tokens that are not copied, each with its heaviest source tokens, and return their ids."""
     import numpy as np
 
     from relexify.mixture import Origin
 
     mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
     chosen = [int(id) for id in np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)]
-    title = f"{len(chosen)} of {len(mixed):,} tokens made from several (mixed or pieces)"
+    title = f"{len(chosen)} random tokens of {len(mixed):,} that are not copied (mixed or pieces)"
     shown = table(title, "target token", "source tokens")
     shown.columns[1].justify = "left"
-    for found in (_described(mixture, id, sources) for id in chosen):
-        parts = [f"{source['token']!r} {source['weight']:.2f}" for source in found["sources"]]
-        shown.add_row(escape(repr(found["token"])), escape(", ".join(parts)))
+    for id in chosen:
+        name = repr(_readable(mixture.target_tokens[id], mixture.target_spelling))
+        shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
     print_table(shown)
+    _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
     return chosen
+
+
+def _print_token(mixture: Mixture, id: int, sources: int) -> None:
+    """Print the heaviest source tokens of a token, and how much the others weigh."""
+    token = _described(mixture, id, sources)
+    shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight")
+    for source in token["sources"]:
+        shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
+    if rest := mixture.sources(id)[sources:]:
+        shown.add_row(_count_others(rest), f"{sum(weight for _, weight in rest):.3f}")
+    print_table(shown)
+
+
+def _joined(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:
+    """Return source tokens with their weights in one line: the first ones, and the sum of the others."""
+    shown = [f"{_readable(token, mixture.source_spelling)!r} {weight:.2f}" for token, weight in weighted[:limit]]
+    if rest := weighted[limit:]:
+        shown.append(f"{_count_others(rest)} {sum(weight for _, weight in rest):.2f}")
+    return ", ".join(shown)
+
+
+def _count_others(rest: list[tuple[str, float]]) -> str:
+    return f"{len(rest)} other{'s' if len(rest) > 1 else ''}"
+
+
+def _print_limit(is_cut: bool, sources: int) -> None:
+    """Say that only the heaviest source tokens are listed, if a list was cut."""
+    if is_cut:
+        heaviest = "heaviest source token is" if sources == 1 else f"{sources} heaviest source tokens are"
+        results.print(f"The {heaviest} listed; --sources N lists more.", highlight=False, soft_wrap=True)
 
 
 def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def is_part_of(source: TokenForm, word: TokenForm) -> bool:
 
     Case and marks do not count, since some tokenizers remove them. A space is a part of every word.
     """
-    if source.is_byte:
-        return source.text.encode("utf-8", "surrogateescape") in word.text.encode("utf-8", "surrogateescape")
+    if source.is_byte:  # its text may begin with the space
+        return source.text.encode("utf-8", "surrogateescape") in word.surface.encode("utf-8", "surrogateescape")
     pairs = ((source.text.strip(), word.text), (_fold(source.text) or source.text, _fold(word.text)))
     return any(whole.startswith(part) if source.starts_word else part in whole for part, whole in pairs)
 

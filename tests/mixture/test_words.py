@@ -56,6 +56,10 @@ def test_bytes_and_letters_without_their_marks_are_parts_of_a_word():
     word = TokenForm("über", starts_word=True)
     assert is_part_of(TokenForm("\udcc3", is_byte=True), word)
     assert not is_part_of(TokenForm("\udcc4", is_byte=True), word)
+    space_and_byte = Spelling(TokenizerFamily.BYTE_LEVEL).read("ĠÃ")
+    assert space_and_byte.is_byte
+    assert is_part_of(space_and_byte, word)
+    assert not is_part_of(space_and_byte, TokenForm("über"))
     assert is_part_of(TokenForm("uber", starts_word=True), word)
     assert not is_part_of(TokenForm("\N{COMBINING DIAERESIS}"), TokenForm("uber", starts_word=True))
 

@@ -122,13 +122,17 @@ def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
 def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> Verdict:
     """Judge a transfer whose evidence could not be tested by its score and those of rows without evidence."""
     compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
-    if min(baselines.values()) - own >= GAIN:
+    gain = min(baselines.values()) - own
+    if gain >= GAIN:
         reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: the evidence works."
         return Verdict("good", reason + _compared_with_original(start))
+    better = f"only {gain:.3f} bits per byte better than without evidence, too little to tell"
+    if gain < 0.0005:  # 0.000 as it is shown
+        better = "no better than without evidence"
     return Verdict(
         "open",
-        f"Before training, it predicts the text no better than without evidence ({own:.3f} bits per byte, against "
-        f"{compared}). Good evidence often starts like this and shows within the first steps: train two methods for a "
+        f"Before training, it predicts the text {better} ({own:.3f} bits per byte, against {compared}). Good evidence "
+        "often starts like this and shows within the first steps: train two methods for a "
         f"short time (relexify advise) before you train one for long.{_missing(start)}",
     )
 

@@ -32,7 +32,7 @@ def aligned(right: int, words: int) -> Start:
 
 UNTESTED = replace(GOOD, dictionary=None)
 EQUAL = {"original": 3.4, "random": 2.82, "shuffle": 3.3, "blend": 2.8}
-"""Scores that are no better than those of random rows."""
+"""Scores that are hardly better than those of random rows."""
 
 
 def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same():
@@ -150,7 +150,18 @@ def test_a_dictionary_is_called_small_by_its_entries(entries, words):
 def test_a_small_dictionary_that_translates_enough_of_the_text_is_judged_by_the_scores():
     check = DictionaryCheck(tokens=100, text_share=0.1, words=60, related=None, entries=90, frequent=80, matches=60)
     assert judge(replace(GOOD, dictionary=check)).start == "good"
-    assert "no better than without evidence" in judge(replace(GOOD, dictionary=check, bits_per_byte=EQUAL)).reason
+    reason = judge(replace(GOOD, dictionary=check, bits_per_byte=EQUAL)).reason
+    assert "only 0.020 bits per byte better than without evidence, too little to tell" in reason
+
+
+@pytest.mark.parametrize(
+    ("own", "better"),
+    [(2.771, "only 0.049 bits per byte better than"), (2.82, "no better than"), (2.9, "no better than")],
+)
+def test_a_small_gain_is_too_little_to_tell_and_only_none_is_no_better(own, better):
+    verdict = judge(replace(UNTESTED, bits_per_byte={**EQUAL, "blend": own}))
+    assert verdict.start == "open"
+    assert f"it predicts the text {better} without evidence" in verdict.reason
 
 
 @pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "open"), (80, "good")])

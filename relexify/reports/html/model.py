@@ -37,7 +37,7 @@ from relexify.steps import STEPS, ResultTable
 from relexify.storage.notes import read_as
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
-from relexify.systems.transfer.summary import compare_with_transfer
+from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start
 from relexify.systems.transfer.verdict import alignment_hits
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
@@ -109,7 +109,7 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
-        sentences = [notice(kind, verdict.reason)]
+        sentences = [notice(kind, verdict.reason), *(notice("poor", each) for each in recall_poor_start(notes))]
     if prompt := notes.get("system_prompt"):
         about = "Chats begin with a system prompt in the language of the source model"
         sentences.append(notice("open", f"{about}. It is: “{prompt}”."))
@@ -186,8 +186,8 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
-    """Return the scores of the transfer, after its verdict if the summary is about a training."""
-    verdict = "".join(_transfer_verdict(notes)) if is_trained else ""
+    """Return the scores of the transfer, after its verdict if the summary is about a training without it."""
+    verdict = "".join(_transfer_verdict(notes)) if is_trained and not recall_poor_start(notes) else ""
     if not scores:
         return verdict
     method = str(notes.get("method", ""))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "alignment_precision",
     "compare_with_transfer",
+    "recall_poor_start",
     "summarise_notes",
     "summarise_rotation",
     "summarise_transfer",
@@ -99,6 +100,19 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     return [
         f"On the same text in the target language, the original model and tokenizer need {original:.3f} bits per byte."
     ]
+
+
+def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:
+    """Return a sentence about the transfer before a training if it was a poor start; else nothing.
+
+    Args:
+        notes: `relexify.json` of the trained model, which has the verdict on the transfer.
+    """
+    verdict = notes.get("verdict") or {}
+    if verdict.get("start") != "poor" or not _is_transferred(notes):
+        return []
+    reason = verdict["reason"]
+    return [f"The transfer that it started from was a poor start. {reason} Repair this before a long training."]
 
 
 def alignment_precision(output: Path) -> dict[str, float]:

@@ -104,7 +104,7 @@ def train(
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
     from relexify.reports.next_steps import after_training
-    from relexify.systems.transfer.summary import compare_with_transfer
+    from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
     from relexify.training.trainable import check_trainable_name
@@ -129,7 +129,8 @@ def train(
             overwrite=overwrite,
         )
     notes = read_notes(result.output)
-    print_summary([*summarise_training(result), *compare_with_transfer(notes, result.curve)])
+    recalled = [*recall_poor_start(notes), *compare_with_transfer(notes, result.curve)]
+    print_summary([*summarise_training(result), *recalled])
     print_model_folder(result.output)
     print_next_steps(*after_training(result.output, notes, result.curve))
     emit(training=result, verdict=judge_training(result.curve, result.selected))

@@ -197,8 +197,8 @@ def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained
     about = (
         f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens; "
         "lower is better. Random rows are drawn at random, shuffled rows are the model's own rows at random tokens. "
-        "Both use no evidence, so the difference to them is what the evidence gains. The order may change in training: "
-        "rows without evidence learn more slowly."
+        "Both use neither evidence nor spelling nor the tokens that both vocabularies share, so the difference to them "
+        "is what all of these gain together. The order may change in training: rows without evidence learn more slowly."
     )
     return verdict + bars(ordered, marked=BASELINES.get(method, method)) + hint(about)
 

@@ -78,6 +78,9 @@ def evaluate(
         for score in scores:
             shown.add_row(score.metric, format_score(score), score.measured_on)
         print_table(shown)
+        if any("perplexity" in score.metric for score in scores):
+            about = "Perplexity is per token and cannot be compared between tokenizers; bits per byte can."
+            results.print(about, highlight=False)
         emit(model=model, scores=scores)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files

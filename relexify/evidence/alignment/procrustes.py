@@ -360,11 +360,10 @@ def _validate_evidence(
         )
     if has_to_suffice and found < PAIRS_PER_COMPONENT * width:
         logger.warning(
-            "only %d of %d entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: "
+            "only %s entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: "
             "add a larger dictionary, extend it by self-learning, or merge in "
             "BilingualLexicon.identical(source.words, target.words)",
-            found,
-            len(lexicon),
+            f"{found} of {len(lexicon)}" if found < len(lexicon) else found,
             name,
             width,
             PAIRS_PER_COMPONENT * width,

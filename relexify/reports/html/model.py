@@ -163,7 +163,8 @@ def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, An
         title, lines = after_transfer(folder, notes, name=name)
     else:
         title, lines = after_training(name, notes, curve)
-    return commands(title, lines)
+    title = title.removeprefix("Next, ")  # as the section is called
+    return commands(title[:1].upper() + title[1:], lines)
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:

@@ -179,7 +179,7 @@ def test_too_few_pairs_give_a_warning_with_the_number_needed(caplog):
     source, target, _ = languages()
     with caplog.at_level(logging.WARNING):
         align(source, target, dictionary(15))
-    assert "only 15 of 15 entries of test.txt" in caplog.text
+    assert "only 15 entries of test.txt" in caplog.text
     assert "width 8 needs at least 16" in caplog.text
     caplog.clear()
     align(source, target, dictionary(16))

@@ -21,7 +21,13 @@ from relexify.methods.fvt import fvt
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_under
-from relexify.recipes.advise.evidence import FEWEST_WORDS, EvidenceWorth, held_out_words, measure_evidence
+from relexify.recipes.advise.evidence import (
+    FEWEST_WORDS,
+    EvidenceWorth,
+    held_out_words,
+    measure_evidence,
+    split_dictionary,
+)
 from relexify.recipes.advise.options import DEFAULT, Advise, planned_runs
 from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import run_comparison
@@ -42,6 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "RankedRun", "run_advise"]
 
 logger = logging.getLogger(__name__)
+
+_TOKENS_OF_A_WORD = 4
+"""The most tokens that a word of a dictionary has: with a capital or not, after a space or not."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +128,7 @@ def run_advise(options: Advise) -> Advice:
     advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)), planned)
     if not options.steps:
         if not words:
-            raise EvidenceError(
-                f"fewer than {FEWEST_WORDS} words of the dictionary can be held out, too few to rank methods without "
-                "training: give a larger dictionary, or a number of steps"
-            )
+            raise _too_few_words()
         by_words = sorted(words, key=lambda name: -words[name])
         return replace(
             advice, options=options, runs=tuple(RankedRun(name, None, None, words[name]) for name in by_words)
@@ -161,6 +167,10 @@ def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, fl
     """Return everything that takes no training, and how well each method places held-out words."""
     transfer = options.transfer
     evidence = check_transfer(transfer, shared=True)
+    if not options.steps and evidence.lexicon is not None:
+        _, held = split_dictionary(evidence.lexicon)
+        if len(held) * _TOKENS_OF_A_WORD < FEWEST_WORDS:
+            raise _too_few_words()
     model, source = load_model(transfer.model), load_tokenizer(transfer.model)
     target = target_tokenizer(transfer, source, evidence)
     check_roles(source, target, needed_roles(model))
@@ -179,6 +189,13 @@ def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, fl
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
     advice = Advice(options, (), original, text, extended, measure_evidence(inputs, counts), left_out)
     return advice, held_out_words(built)
+
+
+def _too_few_words() -> EvidenceError:
+    return EvidenceError(
+        f"fewer than {FEWEST_WORDS} words of the dictionary can be held out, too few to rank methods without training: "
+        "give a larger dictionary, or a number of steps"
+    )
 
 
 def _left_out(

@@ -79,7 +79,9 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
     baselines = {name: start.bits_per_byte[name] for name in ("random", "shuffle") if name in start.bits_per_byte}
     own = start.bits_per_byte.get(start.method)
     gain = min(baselines.values()) - own if baselines and own is not None else None
-    if start.method in baselines or set(start.origins) <= {"none", "special"}:
+    if start.method in baselines or not any(
+        count for origin, count in start.origins.items() if origin not in ("none", "special")
+    ):
         reason = f"{start.method} uses no evidence; it is a baseline to compare with."
         return Verdict("poor", reason + _missing(start), {"method": DEFAULT} if start.method != DEFAULT else {})
     if start.corpus_bytes is not None and start.corpus_bytes < FEWEST_BYTES:

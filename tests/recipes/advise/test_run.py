@@ -128,6 +128,10 @@ def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tm
     monkeypatch.setattr(evidence_module, "FEWEST_WORDS", 1_000)
     with pytest.raises(EvidenceError, match="words of the dictionary can be held out"):
         run_advise(options)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word}\n" for word in WORDS[:10]))
+    monkeypatch.setattr(run_module, "load_model", None)  # so few words are rejected before anything else is done
+    with pytest.raises(EvidenceError, match="words of the dictionary can be held out"):
+        run_advise(options)
 
 
 def test_parallel_text_that_aligns_nothing_is_worth_nothing(inputs, tmp_path):

@@ -256,3 +256,8 @@ def test_a_text_that_the_new_tokenizer_does_not_shorten_is_no_reason_for_a_trans
     verdict = judge(replace(GOOD, text=text))
     assert verdict.start == start
     assert ("no fewer tokens for the text (900) than the model's own (900)" in verdict.reason) == (start == "poor")
+
+
+def test_a_method_whose_rows_have_no_evidence_is_called_a_baseline_without_scores_too():
+    start = replace(GOOD, method="random", origins={"none": 990, "special": 10, "mixed": 0}, bits_per_byte={})
+    assert "random uses no evidence" in judge(start).reason

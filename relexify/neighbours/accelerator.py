@@ -162,7 +162,7 @@ def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, tor
 
 
 def _has_groups(columns: int, count: int) -> bool:
-    """Whether there are so many groups of columns that looking at their maxima first saves time."""
+    """Whether there are enough groups of columns to save time by looking at their maxima first."""
     return columns // _GROUP > 2 * count
 
 

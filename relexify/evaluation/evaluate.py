@@ -31,10 +31,10 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     """Evaluate a model on a task, by training it once for every seed or with a linear probe.
 
     Args:
-        model: A folder or a name.
+        model: A folder, a Hub name or a packaged model.
         files: The data.
-        options: The task, and how.
-        folder: For finished seeds and checkpoints; the same call resumes from it.
+        options: The task and its training options.
+        folder: Holds finished seeds and checkpoints; the same call resumes from it.
 
     Raises:
         InputError: A file is invalid, or the model cannot be evaluated on the task.
@@ -83,17 +83,18 @@ def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> Ta
     """Choose a learning rate and a batch by the first seed if there are several, then evaluate with all seeds."""
     if len(options.candidates) == 1:
         return _evaluate(model, data, options.candidates[0], folder)
-    tried, works = [], []
+    tried, folders = [], []
     for candidate in options.candidates:
         training = candidate.training
         assert not isinstance(training, Probing)  # `Evaluation` rejects a search of probes
-        works.append(folder / f"rate-{training.learning_rate:g}-batch-{training.batch}")
+        folders.append(folder / f"rate-{training.learning_rate:g}-batch-{training.batch}")
         first = replace(candidate, seeds=options.seeds[:1], keep_encoders=False)
-        (result,) = _evaluate(model, data, first, works[-1]).per_seed
+        (result,) = _evaluate(model, data, first, folders[-1]).per_seed
         dev = math.nan if result.dev is None else result.dev.value
         tried.append(Candidate(training.learning_rate, training.batch, dev))
     best = max(range(len(tried)), key=lambda index: tried[index].dev)  # the first of equals
-    chosen = _evaluate(model, data, options.candidates[best], works[best])
+    # In the same folder, so that its first seed is not trained again.
+    chosen = _evaluate(model, data, options.candidates[best], folders[best])
     return replace(chosen, search=tuple(tried))
 
 
@@ -102,12 +103,11 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
     task, training = TASKS[options.task], options.training
     if task.probe is not None and isinstance(training, Probing):
         loaded, tokenizer = load_model(model).to(options.device), load_tokenizer(model)
-        scores = {
-            name: task.probe(loaded, tokenizer, replace(data, test=test), training) for name, test in data.tests.items()
-        }
-        return TaskResult(
-            (SeedResult.over_tests(0, {name: SeedResult(0, (score,)) for name, score in scores.items()}),)
-        )
+        by_test = {}
+        for name, test in data.tests.items():
+            score = task.probe(loaded, tokenizer, replace(data, test=test), training)
+            by_test[name] = SeedResult(0, (score,))  # a probe is deterministic: it has one seed
+        return TaskResult((SeedResult.over_tests(0, by_test),))
     if task.evaluate is not None:
         return task.evaluate(model, data, options, folder)
     return fine_tune(

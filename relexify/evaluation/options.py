@@ -156,7 +156,7 @@ class Evaluation:
         epochs: Passes over the training data. The task's default if not given, as for all options up to `clip`.
         batch: Examples per step.
         learning_rate: The peak.
-        score_learning_rate: The same for the layers on top of a parser's encoder.
+        score_learning_rate: The peak for the layers on top of a parser's encoder.
         warmup: Share of the steps in which the learning rate rises.
         length: Tokens per sequence; longer ones are truncated.
         weight_decay: Weight decay of matrices.

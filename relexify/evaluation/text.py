@@ -27,7 +27,7 @@ class TextScoring:
         masking: How tokens of a masked language model are masked: `strided` (several per pass), `single` (one token at
             a time: the exact pseudo-perplexity, many times slower) or `words` (whole words: comparable across
             vocabularies, several times slower). Decoders ignore it.
-        language: Of a model of several languages, the one to score.
+        language: The language to score, if the model has several.
         device: Where to compute.
     """
 
@@ -51,8 +51,8 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
 
     Args:
         model: A folder, a Hub name, or a packaged model.
-        held_out: Text, whatever `Corpus.open` takes.
-        options: How.
+        held_out: Text, as `Corpus.open` takes it.
+        options: How to score.
 
     Returns:
         Bits per byte and perplexity; with `masking="words"` bits per byte alone.

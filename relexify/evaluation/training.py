@@ -47,7 +47,7 @@ def claimed(folder: Path, identity: Mapping[str, object]) -> Iterator[None]:
     """Mark a folder as that of these runs; an error that leaves no work in it leaves the folder free for others.
 
     Args:
-        folder: For finished seeds and checkpoints.
+        folder: Holds finished seeds and checkpoints.
         identity: Everything that the results depend on except the seed.
 
     Raises:
@@ -67,7 +67,7 @@ def claimed(folder: Path, identity: Mapping[str, object]) -> Iterator[None]:
 
 
 def by_content(model: str | Path | None) -> Path | str | None:
-    """Return what identifies a model in a fingerprint: the path of a folder, whose files count, or a Hub name."""
+    """Return a model as `fingerprint` takes it: a folder as a path, which counts by its files, a Hub name as it is."""
     return Path(model) if model is not None and Path(model).is_dir() else model
 
 
@@ -76,10 +76,10 @@ def seeded_run(title: str, seed: int, steps: int, *, memory_advice: str) -> Iter
     """Seed everything for one run, and restore the caller's random state after it.
 
     Args:
-        title: What the progress bar says.
-        seed: For new layers, the order of the data, and dropout.
-        steps: Of the whole run.
-        memory_advice: The message if the GPU is out of memory.
+        title: The title of the progress bar.
+        seed: Seeds new layers, the order of the data, and dropout.
+        steps: Number of steps of the whole run.
+        memory_advice: What to do if the GPU is out of memory.
 
     Raises:
         TrainingError: The GPU is out of memory.
@@ -157,9 +157,9 @@ def epoch_arguments(
 
     Args:
         options: How to train.
-        folder: For checkpoints.
-        seed: For the order of the data, and dropout.
-        steps: Of the whole training.
+        folder: Holds the checkpoints.
+        seed: Seeds the order of the data, and dropout.
+        steps: Number of steps of the whole training.
         best_by: The score that the best epoch is chosen by; the last epoch is kept if not given.
         micro_batch: Examples per forward pass; a whole batch if not given.
         restores_callbacks: Whether a resumed run needs the state of callbacks, such as how much patience is left.

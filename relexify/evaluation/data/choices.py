@@ -60,11 +60,11 @@ def _question(record: Mapping[str, Any], where: str) -> Question:
         raise InputError(f"{where} has {str(options)[:80]!r} as answers to choose from: give a list of two or more")
     parts = record[_field(record, ("context",), where)]
     texts = [parts] if isinstance(parts, str) else parts
-    asked = record.get("question")
-    others = ["" if asked is None else asked, *options]
-    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in (*texts, *others)):
+    given = record.get("question")
+    question_and_options = ["" if given is None else given, *options]
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in (*texts, *question_and_options)):
         raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
-    question, *answers = (make_encodable(text)[0] for text in others)
+    question, *answers = (make_encodable(text)[0] for text in question_and_options)
     label = _position(record[_field(record, _ANSWERS, where)], options, where)
     return Question(make_encodable(" ".join(texts))[0], question, tuple(answers), label)
 

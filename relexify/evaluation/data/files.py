@@ -7,11 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from relexify.errors import InputError, MissingExtra
 from relexify.evaluation.data.answers import Passage
+from relexify.evaluation.data.choices import Question
+from relexify.evaluation.data.examples import Example
 from relexify.evaluation.registry import TASKS
+
+if TYPE_CHECKING:
+    from relexify.evaluation.data.columns import TaggedSentence
+    from relexify.evaluation.data.propositions import PredicateSentence
+    from relexify.evaluation.data.treebank import ParsedSentence
 
 __all__ = ["TaskData", "TaskFiles", "evenly_spaced", "find_files", "read_task"]
 
@@ -96,7 +103,7 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
 
     Args:
         task: One of `TASKS`.
-        files: Where they are.
+        files: The files to read.
         examples: Keep this many training examples, evenly spaced in the file; all if not given.
 
     Raises:
@@ -130,11 +137,15 @@ def _listed(files: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
     return [files] if isinstance(files, str | Path) else files
 
 
-def _text_of(item: Any) -> tuple[str | None, ...]:
-    """Return the words of a tagged sentence or a tree, or the texts of any other example."""
+def _text_of(
+    item: Example | Question | Passage | TaggedSentence | ParsedSentence | PredicateSentence,
+) -> tuple[str | None, ...]:
+    """Return the words of a sentence, or the texts of any other example, without its labels."""
     if isinstance(item, Passage):
         return item.context, item.question
-    return item.words if hasattr(item, "words") else (item.first, item.second)
+    if isinstance(item, Example | Question):
+        return item.first, item.second
+    return item.words
 
 
 def _find_file(folder: Path, names: tuple[str, ...]) -> Path | None:

@@ -134,7 +134,7 @@ def row_width(row: Mapping[str, Any]) -> int:
     return max(map(len, ids)) if ids and isinstance(ids[0], list) else len(ids)
 
 
-def _pad(value: Any, width: int, fill: int) -> Any:
+def _pad(value: object, width: int, fill: int) -> object:
     """Pad a sequence, or each one of a list of them; a single label is returned as it is."""
     if not isinstance(value, list):
         return value

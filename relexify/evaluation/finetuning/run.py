@@ -42,7 +42,7 @@ from relexify.storage.fingerprint import describe, fingerprint
 __all__ = ["FineTuner", "fine_tune"]
 
 DEV = "eval_score"
-"""The name under which the Trainer knows the score on development data."""
+"""The name of the score on development data in the Trainer's metrics."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +64,9 @@ def fine_tune(
         model: A folder or Hub name of an encoder, with its tokenizer.
         task: One of `TASKS`.
         data: The labels are those of the training data. Without development data, the last epoch is kept.
-        options: How.
+        options: How to fine-tune.
         seeds: One run for each.
-        folder: For finished seeds and for checkpoints; the same call resumes from it.
+        folder: Holds finished seeds and checkpoints; the same call resumes from it.
         through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
             embeddings: zero-shot transfer.
         keep_encoders: Keep the fine-tuned encoders in `folder`, as models of the same kind as `model`.
@@ -151,8 +151,8 @@ class FineTuner:
 
         Args:
             seed: The seed.
-            folder: For the result and for checkpoints.
-            kept: Where to keep the fine-tuned encoder; it is not kept if not given.
+            folder: Holds the result and the checkpoints.
+            kept: The folder to keep the fine-tuned encoder in; it is not kept if not given.
         """
         options, checkpoints = self.options, folder / f"seed-{seed}"
         steps_per_epoch = math.ceil(len(self.rows) / options.batch)

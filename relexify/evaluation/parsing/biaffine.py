@@ -52,7 +52,7 @@ class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
 
     def __init__(
         self,
-        encoder: Any = None,
+        encoder: PreTrainedConfig | dict[str, Any] | None = None,
         relations: Sequence[str] = (),
         arc_size: int = 500,
         label_size: int = 100,
@@ -129,13 +129,25 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         self.post_init()
 
     @classmethod
-    def on_top_of(cls, model: PreTrainedModel, relations: Sequence[str], **options: Any) -> BiaffineParser:
+    def on_top_of(
+        cls,
+        model: PreTrainedModel,
+        relations: Sequence[str],
+        *,
+        arc_size: int = 500,
+        label_size: int = 100,
+        dropout: float = 0.33,
+        pooling: Literal["mean", "first"] = "mean",
+    ) -> BiaffineParser:
         """Return an untrained parser on a copy of a model's encoder, in float32.
 
         Args:
             model: With or without a head; of an encoder-decoder, the encoder is used alone.
             relations: The relations to distinguish.
-            **options: Options of `BiaffineConfig`.
+            arc_size: As in `BiaffineConfig`.
+            label_size: As in `BiaffineConfig`.
+            dropout: As in `BiaffineConfig`.
+            pooling: As in `BiaffineConfig`.
 
         Raises:
             GraftError: The model lacks a parameter of its encoder.
@@ -144,7 +156,16 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         config.dtype = torch.float32
         if getattr(config, "use_cache", None) is not None:
             config.use_cache = False  # a decoder would store keys and values for text that is never generated
-        parser = cls(BiaffineConfig(encoder=config, relations=relations, **options))
+        parser = cls(
+            BiaffineConfig(
+                encoder=config,
+                relations=relations,
+                arc_size=arc_size,
+                label_size=label_size,
+                dropout=dropout,
+                pooling=pooling,
+            )
+        )
         expected = parser.encoder.state_dict()
         values = inner_encoder(model).state_dict()
         if missing := sorted(expected.keys() - values.keys()):
@@ -178,7 +199,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         output = BiaffineOutput(None, arcs, words.label_heads, words.label_dependents)
         if heads is not None and relations is not None:
             with full_precision(arcs):
-                labels = self.label_scores(output, heads.clamp(min=0))
+                labels = self.label_scores(words, heads.clamp(min=0))
                 output.loss = _mean_nats(arcs, heads) + _mean_nats(labels, relations)
         return output
 
@@ -200,18 +221,18 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
             arcs = self.arc(self.arc_dependent(vectors), self.arc_head(nodes))[..., 0]
             return WordScores(arcs, self.label_head(nodes), self.label_dependent(vectors))
 
-    def label_scores(self, output: Any, heads: torch.Tensor) -> torch.Tensor:
+    def label_scores(self, words: WordScores, heads: torch.Tensor) -> torch.Tensor:
         """Score the relations between every word and its head.
 
         Args:
-            output: The output of `forward`.
+            words: From `score_words`, or the output of `forward`, which has the same vectors of words.
             heads: A head for every word, 0 for ROOT [batch × words].
 
         Returns:
             [batch × words × relations].
         """
-        chosen = heads[..., None].expand(-1, -1, output.label_heads.shape[-1])
-        scores: torch.Tensor = self.label.between(output.label_dependents, output.label_heads.gather(1, chosen))
+        chosen = heads[..., None].expand(-1, -1, words.label_heads.shape[-1])
+        scores: torch.Tensor = self.label.between(words.label_dependents, words.label_heads.gather(1, chosen))
         return scores
 
     def get_input_embeddings(self) -> nn.Module:

@@ -46,10 +46,10 @@ class RoleLabeller(BiaffineParser):
         """Score every possible arc; with gold roles, compute the loss as well.
 
         Args:
-            input_ids: As for `BiaffineParser.forward`, and likewise `attention_mask`, `word_of_piece`, `word_mask`.
-            attention_mask: See there.
-            word_of_piece: See there.
-            word_mask: See there.
+            input_ids: As for `BiaffineParser.forward`.
+            attention_mask: As for `BiaffineParser.forward`.
+            word_of_piece: As for `BiaffineParser.forward`.
+            word_mask: As for `BiaffineParser.forward`.
             roles: The label of every word's arc to every predicate and to ROOT (its sense), `NO_ROLE` if there is no
                 arc, `IGNORED` for pairs that do not count [batch × words × 1 + words].
 

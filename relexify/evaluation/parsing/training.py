@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -99,7 +100,7 @@ def evaluate_parser(
         model: A folder or name, as for `load_model`.
         data: Training, development and test sentences.
         options: The task, its training, its seeds and the lexicon.
-        folder: For the parsers and checkpoints.
+        folder: Holds the parsers and checkpoints.
         formalism: What the parser predicts.
     """
     metric = TASKS[options.task].metric
@@ -138,8 +139,8 @@ def train_parser(
         model: A folder or name, as for `load_model`.
         training: The training treebank.
         dev: The development treebank, to choose the epoch by.
-        options: How.
-        folder: For the results, one folder `seed-N` for each seed, and for checkpoints.
+        options: How to train.
+        folder: Holds the results, one folder `seed-N` for each seed, and checkpoints.
         formalism: What the parser predicts.
         seeds: One run for each.
 
@@ -173,7 +174,7 @@ def load_parser(
     """Load a parser and its tokenizer that `train_parser` wrote.
 
     Args:
-        folder: Where they are.
+        folder: A folder `seed-N` that it wrote.
         parser_class: The `Formalism.parser` that it was trained as.
 
     Raises:
@@ -219,7 +220,7 @@ def _train_seed(
     """Train one parser, or resume, and write it."""
     tokenizer = load_tokenizer(model)
     labels = sorted({label for sentence in training for label in formalism.labels(sentence)})
-    steps = -(-len(training) // options.batch) * options.epochs
+    steps = math.ceil(len(training) / options.batch) * options.epochs
     checkpoints = folder / f"seed-{seed}.checkpoints"
     advice = f"use a smaller batch than {options.batch} sentences"
     with seeded_run(f"training a parser (seed {seed})", seed, steps, memory_advice=advice) as advance:
@@ -232,7 +233,6 @@ def _train_seed(
             pooling=options.pooling,
         )
         check_fit(parser, tokenizer)
-
         numbers = {label: number for number, label in enumerate(labels)}
         tokenized = tokenize_sentences(tokenizer, training, usable_length(parser.encoder))
         state = train_epochs(

@@ -59,42 +59,22 @@ def evaluate(
 
     Example: relexify evaluate bert-en-sw --language en --task nli --train en.tsv --test sw.tsv --through sw
     """
-    from relexify.recipes.settings import apply_settings
-
     if task is None:
-        from relexify.evaluation.text import TextScoring, score_text
-        from relexify.text import Corpus
-
         if not held_out:
             raise InputError("nothing to score on: give --held-out FILE, or --task NAME with --data FOLDER")
-        scoring = apply_settings("text", TextScoring(language=language, device=device), settings)
-        Corpus.open(held_out).ensure_text()  # before torch is imported, which takes seconds
-        scoring = replace(scoring, device=chosen_device(scoring.device))
-        from relexify.scoring import format_score
-
-        with bars():
-            scores = score_text(model, held_out, scoring)
-        shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-        for score in scores:
-            shown.add_row(score.metric, format_score(score), score.measured_on)
-        print_table(shown)
-        if any("perplexity" in score.metric for score in scores):
-            about = "Perplexity is per token and cannot be compared between tokenizers; bits per byte can."
-            results.print(about, highlight=False)
-        emit(model=model, scores=scores)
+        _score_text(model, held_out, language, device, settings)
         return
     from relexify.evaluation.data.files import TaskFiles, find_files
     from relexify.evaluation.options import Evaluation
+    from relexify.recipes.settings import apply_settings
     from relexify.storage.files import missing_file
 
     if held_out:
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
     if data is None and not (train and test):
         raise InputError(f"no data for the task {task}: give --data FOLDER, or --train FILE and --test FILE")
-    files = TaskFiles(train or "", _test_files(test or [""]), dev or None)
-    if data is not None:
-        found = find_files(data)
-        files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
+    found = TaskFiles(train="", test="") if data is None else find_files(data)
+    files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
     options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
     for _, file in files.all:
@@ -115,6 +95,30 @@ def evaluate(
         per_seed=result.per_seed,
         search=result.search,
     )
+
+
+def _score_text(model: str, held_out: list[str], language: str | None, device: str, settings: list[str] | None) -> None:
+    """Score a model on held-out text, and print the scores."""
+    from relexify.evaluation.text import TextScoring, score_text
+    from relexify.recipes.settings import apply_settings
+    from relexify.text import Corpus
+
+    options = apply_settings("text", TextScoring(language=language, device=device), settings)
+    Corpus.open(held_out).ensure_text()
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.scoring import format_score
+
+    options = replace(options, device=chosen_device(options.device))
+    with bars():
+        scores = score_text(model, held_out, options)
+    shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
+    for score in scores:
+        shown.add_row(score.metric, format_score(score), score.measured_on)
+    print_table(shown)
+    if any("perplexity" in score.metric for score in scores):
+        about = "Perplexity is per token and cannot be compared between tokenizers; bits per byte can."
+        results.print(about, highlight=False)
+    emit(model=model, scores=scores)
 
 
 def _test_files(given: list[str]) -> str | dict[str, str]:

@@ -188,6 +188,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     return f"relexify failed unexpectedly ({name}: {error}): run it again with --debug and report the traceback", 1
 
 
+# An exception of click, or of the copy of click that newer versions of typer contain.
 def _explain_usage(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()

@@ -78,7 +78,7 @@ def results_as_json(enabled: bool) -> None:
     results.quiet = enabled
 
 
-def emit(**result: Any) -> None:
+def emit(**result: object) -> None:
     """Print the result of a command as one json object, if json was requested; call it once."""
     # Only the first process of a distributed launch prints.
     if results.quiet and os.environ.get("RANK", "0") == "0":
@@ -152,7 +152,7 @@ def print_table(shown: Table) -> None:
         results.print(shown)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a result as data for json; NaN and infinity, which json does not have, as null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}

@@ -66,6 +66,7 @@ class Verb:
         return paragraph[1] if paragraph else ""
 
 
+# Contexts and formatters are those of click, or of the copy of click that newer versions of typer contain.
 class VerbGroup(TyperGroup):
     """The verbs of a program; a subclass has them in `verbs`."""
 

@@ -34,7 +34,7 @@ def override(table: Mapping[str, Any], overrides: Sequence[str]) -> tuple[dict[s
     return result, frozenset(keys)
 
 
-def _parse(text: str) -> tuple[list[str], Any]:
+def _parse(text: str) -> tuple[list[str], object]:
     """Return the keys and the value of an override; the value is None if the key is to be removed."""
     key, equals, value = text.partition("=")
     try:
@@ -59,7 +59,7 @@ def _parse(text: str) -> tuple[list[str], Any]:
     return path, _marked(parsed["value"] if len(parsed) == 1 else value.strip())
 
 
-def _marked(value: Any) -> Any:
+def _marked(value: object) -> object:
     """Mark all texts of a value as given by an override, so that paths are relative to the current folder."""
     if isinstance(value, str):
         return OverrideText(value)
@@ -70,7 +70,7 @@ def _marked(value: Any) -> Any:
     return value
 
 
-def _put(table: dict[str, Any], path: list[str], value: Any, text: str) -> tuple[dict[str, Any], str]:
+def _put(table: dict[str, Any], path: list[str], value: object, text: str) -> tuple[dict[str, Any], str]:
     """Return the table with the value, and the key in the form of messages."""
     name, *rest = path
     if not rest:

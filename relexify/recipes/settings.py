@@ -89,7 +89,7 @@ def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator
             yield OptionKey(f"{prefix}{entry.name}", _toml(value), meanings.get(entry.name, ""))
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

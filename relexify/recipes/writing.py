@@ -79,7 +79,7 @@ def written(value: Any, kind: Any, name: str, default: Any = None, around: Any =
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _named(value: Any, name: str) -> str | Path:
+def _named(value: object, name: str) -> str | Path:
     if not isinstance(value, str | Path):
         raise InputError(f"{name} is a {type(value).__name__}, which a recipe cannot hold: give the path of a file")
     return value

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
@@ -117,7 +116,7 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     return [*parts, "".join(notes)] if notes else parts
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {_plain(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):

@@ -125,7 +125,7 @@ def sha256_of(path: str | Path) -> str:
 
 
 def check_output(
-    path: str | Path, *inputs: Any, texts: Sequence[Any] = (), overwrite: bool = False, file: bool = False
+    path: str | Path, *inputs: object, texts: Sequence[object] = (), overwrite: bool = False, file: bool = False
 ) -> Path:
     """Validate, before any work is done, that `path` can be written later.
 
@@ -217,7 +217,7 @@ def missing_file(path: Path) -> InputError:
     return InputError(f"{str(path)[:200]} does not exist: {hint}")
 
 
-def check_inputs(output: str | Path, *inputs: Any, texts: Sequence[Any] = ()) -> None:
+def check_inputs(output: str | Path, *inputs: object, texts: Sequence[object] = ()) -> None:
     """Validate that replacing `output` does not remove an input of a command, and is not read as text by the next one.
 
     Args:
@@ -428,7 +428,7 @@ def _without_temporary(name: str) -> str:
     return name if found is None else f"{folder}/{found['name']}".lstrip("/")
 
 
-def _paths_of(given: Any) -> Iterator[Path]:
+def _paths_of(given: object) -> Iterator[Path]:
     """Yield the existing paths that inputs stand for, and the folders that patterns begin with."""
     for name in _names_of(given):
         if os.path.exists(name):
@@ -438,7 +438,7 @@ def _paths_of(given: Any) -> Iterator[Path]:
             yield Path(os.path.dirname(start[0]))
 
 
-def _names_of(given: Any) -> Iterator[str]:
+def _names_of(given: object) -> Iterator[str]:
     """Yield the names and patterns in inputs, without the fields of corpora."""
     if isinstance(given, str | Path):
         name = os.path.expanduser(given)

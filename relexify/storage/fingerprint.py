@@ -28,6 +28,7 @@ from relexify.storage.files import sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
+    from _typeshed import DataclassInstance
 
 __all__ = ["BY_CONTENT", "NO_EFFECT", "content_of", "describe", "fingerprint"]
 
@@ -95,7 +96,7 @@ def describe(value: object) -> Any:  # noqa: PLR0911
     return _foreign_content(value)
 
 
-def _dataclass_content(value: Any) -> dict[str, Any]:
+def _dataclass_content(value: DataclassInstance) -> dict[str, Any]:
     found = {}
     for entry in fields(value):
         part, rule = getattr(value, entry.name), entry.metadata.get(_KEY)

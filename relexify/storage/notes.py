@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from relexify.errors import InputError
 
@@ -28,7 +28,7 @@ class _Mismatch(Exception):
         self.key, self.found, self.expected = key, found, expected
 
 
-_Shape = Callable[[Any], None]
+_Shape = Callable[[object], None]
 """Validates a value; raises `_Mismatch`."""
 
 
@@ -67,7 +67,7 @@ def read_as(kind: type[Kind], entry: Mapping[str, Any]) -> Kind:
     return kind(**{name: value for name, value in entry.items() if name in known})
 
 
-def _at(key: str, shape: _Shape, value: Any) -> None:
+def _at(key: str, shape: _Shape, value: object) -> None:
     """Validate the value of a key, and name the key if it is wrong."""
     try:
         shape(value)
@@ -94,9 +94,9 @@ class _Plain:
     """
 
     name: str
-    fits: Callable[[Any], bool]
+    fits: Callable[[object], bool]
 
-    def __call__(self, value: Any) -> None:
+    def __call__(self, value: object) -> None:
         if not self.fits(value):
             raise _Mismatch("", _described(value), self.name)
 
@@ -114,8 +114,9 @@ class _Object:
     optional: Mapping[str, _Shape]
     name: str = "an object"
 
-    def __call__(self, value: Any) -> None:
-        _OBJECT(value)
+    def __call__(self, value: object) -> None:
+        if not isinstance(value, dict):
+            raise _Mismatch("", _described(value), self.name)
         _check_keys(value, self.required, self.optional)
 
 
@@ -132,7 +133,7 @@ class _Each:
     shape: _Shape
     least: int = 0
 
-    def __call__(self, value: Any) -> None:
+    def __call__(self, value: object) -> None:
         if not isinstance(value, self.container):
             raise _Mismatch("", _described(value), self.name)
         if len(value) < self.least:
@@ -150,7 +151,7 @@ class _Optional:
     shape: _Shape
     name: str = "a value or null"
 
-    def __call__(self, value: Any) -> None:
+    def __call__(self, value: object) -> None:
         if value is not None:
             self.shape(value)
 
@@ -164,7 +165,7 @@ def _map_of(shape: _Shape) -> _Each:
 
 
 def _pair_of(first: _Shape, second: _Shape) -> _Shape:
-    def check(value: Any) -> None:
+    def check(value: object) -> None:
         if not isinstance(value, list) or len(value) != 2:
             raise _Mismatch("", _described(value), "a list of two")
         _at("[0]", first, value[0])
@@ -173,17 +174,17 @@ def _pair_of(first: _Shape, second: _Shape) -> _Shape:
     return check
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, float) or (
         isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
     )
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = json.dumps(value, ensure_ascii=False)

@@ -334,7 +334,7 @@ def _write_notes(folder: Path, notes: dict[str, Any]) -> None:
     write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
 
 
-def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+def _leaves(value: object, name: str = "") -> dict[str, object]:
     """Flatten nested mappings and lists into single values by path."""
     if isinstance(value, dict):
         parts = {f"{name}.{key}" if name else str(key): each for key, each in value.items()}
@@ -345,6 +345,6 @@ def _leaves(value: Any, name: str = "") -> dict[str, Any]:
     return {key: leaf for part, each in parts.items() for key, leaf in _leaves(each, part).items()}
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError, MissingExtra, RelexifyError, first_line
 from relexify.progress import track
 from relexify.storage.cache import cached_folder
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 __all__ = ["download_files", "is_url"]
 
@@ -69,7 +72,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
     return files
 
 
-def _download(system: Any, path: str) -> Path:
+def _download(system: AbstractFileSystem, path: str) -> Path:
     name = _name(path)
 
     def write(folder: Path) -> None:
@@ -90,7 +93,7 @@ def _name(path: str) -> str:
     return PurePosixPath(path.partition("?")[0]).name[-_LONGEST_NAME:]
 
 
-def _read(system: Any, path: str) -> Iterator[bytes]:
+def _read(system: AbstractFileSystem, path: str) -> Iterator[bytes]:
     """Yield the content of a file; a failure to read must not be reported as a failure to write the cache."""
     try:
         with system.open(path, "rb") as stream:

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from relexify.text import is_unspaced
 from relexify.text.words import INVISIBLE_JOINERS
@@ -148,7 +148,7 @@ def spelling_of(backend: Tokenizer) -> Spelling:
     )
 
 
-def _component_types(component: Any) -> set[str]:
+def _component_types(component: object) -> set[str]:
     """Return the types of a component and of everything inside it."""
     if isinstance(component, dict):
         inner = set().union(*(_component_types(value) for value in component.values()))

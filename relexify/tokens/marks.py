@@ -36,6 +36,10 @@ _SPACE_BEFORE_TEXT = (
 """What `add_prefix_space` does, as a normaliser: each part of a text that is cut beforehand would get a space."""
 
 
+Component = dict[str, Any]
+"""A normaliser or pre-tokeniser, as in `tokenizer.json`."""
+
+
 def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
     """Return a tokenizer that neither cuts the words of a text at marks nor deletes them; None if the given one is so.
 
@@ -64,7 +68,7 @@ def _share_of_marks(text: str) -> float:
     return marks / max(1, letters + marks)
 
 
-def _uncut(component: Any) -> Any:
+def _uncut(component: Component | None) -> Component | None:
     """Return a pre-tokeniser whose words are runs of letters, marks and joiners."""
     parts = _parts(component)
     uncut = []
@@ -77,7 +81,7 @@ def _uncut(component: Any) -> Any:
     return uncut[0] if len(uncut) == 1 else {"type": "Sequence", "pretokenizers": uncut}
 
 
-def _parts(component: Any) -> list[Any]:
+def _parts(component: Component | None) -> list[Component]:
     """Return the pre-tokenisers that a sequence, which may be nested, applies in turn."""
     if component is None:
         return []
@@ -86,7 +90,7 @@ def _parts(component: Any) -> list[Any]:
     return [part for each in component["pretokenizers"] for part in _parts(each)]
 
 
-def _uncut_part(part: Any) -> list[Any]:
+def _uncut_part(part: Component) -> list[Component]:
     pattern = part.get("pattern", {}).get("Regex", "")
     if part["type"] == "Split" and pattern and r"\p{M}" not in pattern:
         return [{**part, "pattern": {"Regex": _with_marks(pattern)}}]
@@ -96,7 +100,7 @@ def _uncut_part(part: Any) -> list[Any]:
     return [part]
 
 
-def _cuts_after_space(part: Any) -> bool:
+def _cuts_after_space(part: Component) -> bool:
     """Whether a pre-tokeniser puts a space before a text that lacks one, and then cuts it."""
     return bool(part["type"] == "ByteLevel" and part["use_regex"] and part["add_prefix_space"])
 
@@ -111,7 +115,7 @@ def _with_marks(pattern: str) -> str:
     )
 
 
-def _unstripped(component: Any) -> Any:
+def _unstripped(component: Component | None) -> Component | None:
     """Return a normaliser that deletes no marks."""
     if component is None or component["type"] == "StripAccents":
         return None

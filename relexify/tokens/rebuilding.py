@@ -38,7 +38,7 @@ def renumber_special_tokens(tokenizer: PreTrainedTokenizerFast) -> None:
     backend_of(tokenizer).post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
 
 
-def _renumber(component: Any, id_of: Callable[[str], int | None]) -> None:
+def _renumber(component: object, id_of: Callable[[str], int | None]) -> None:
     if not isinstance(component, dict):
         return
     for token in component.get("special_tokens", {}).values():

@@ -308,7 +308,7 @@ def _facts(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any]) -
     return "".join(parts)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

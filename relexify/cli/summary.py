@@ -25,7 +25,7 @@ __all__ = [
 
 
 def print_summary(summary: Iterable[ResultTable | str]) -> None:
-    """Print the tables and sentences that a step summarises its result with."""
+    """Print the summary of a step's result: tables and sentences."""
     for part in summary:
         if isinstance(part, ResultTable):
             print_rows(part.title, part.rows)
@@ -35,13 +35,9 @@ def print_summary(summary: Iterable[ResultTable | str]) -> None:
 
 def print_measured(scores: Iterable[Score]) -> None:
     """Print scores, one per line."""
-    from relexify.scoring import format_score
+    from relexify.reports.tables import measured_rows
 
-    rows = [["task", "metric", "value", "measured on"]]
-    for score in scores:
-        arrow = "↑" if score.higher_is_better else "↓"
-        rows.append([score.task, f"{score.metric} {arrow}", format_score(score), score.measured_on])
-    print_rows("Scores", rows)
+    print_rows("Scores", measured_rows(scores))
 
 
 def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:

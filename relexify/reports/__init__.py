@@ -2,7 +2,7 @@
 
 comparison.py, task_scores.py, statistics.py   what a comparison measured, and means over its seeds
 tables.py, plots.py      its tables and curves
-summary.py               the folder of a comparison: numbers, tables and a figure
+comparison_report.py     its report: a folder with numbers, tables and figures
 html/                    reports as a page, of a model or a comparison
 next_steps.py            the commands that usually follow a transfer or a training
 transfer_command.py      the arguments of an earlier transfer, for these commands
@@ -11,6 +11,7 @@ geometry.py, geometry_plots.py   embeddings and hidden states in space
 """
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
+from relexify.reports.comparison_report import write_report
 from relexify.reports.geometry import (
     EmbeddingChange,
     HiddenStates,
@@ -26,7 +27,6 @@ from relexify.reports.geometry import (
 from relexify.reports.geometry_plots import plot_embedding, plot_neighbourhoods, plot_similarities, plot_states
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.statistics import Statistic
-from relexify.reports.summary import write_report
 from relexify.reports.tables import (
     effort_rows,
     reach_rows,

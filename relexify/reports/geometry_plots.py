@@ -60,9 +60,9 @@ def plot_similarities(models: Mapping[str, LayerSimilarities], path: str | Path)
 
         left, right = figure.subplots(1, 2, sharey=True)
         for index, (name, found) in enumerate(models.items()):
-            dress = {"color": COLOURS[index % len(COLOURS)], "linewidth": 1.6, "marker": "o", "markersize": 3}
-            left.plot(range(len(found.inter)), found.inter, label=name, **dress)
-            right.plot(range(len(found.intra)), found.intra, **dress)
+            style = {"color": COLOURS[index % len(COLOURS)], "linewidth": 1.6, "marker": "o", "markersize": 3}
+            left.plot(range(len(found.inter)), found.inter, label=name, **style)
+            right.plot(range(len(found.intra)), found.intra, **style)
         for axis, title in ((left, "different tokens (inter)"), (right, "the same token (intra)")):
             axis.set_title(title, loc="left", fontsize=10)
             axis.set_xlabel("layer")
@@ -143,8 +143,8 @@ def _scatter(axis: Any, principal: Principal, colours: Sequence[str], seed: int)
     points[:, : principal.points.shape[1]] = principal.points[:, :3]
     chosen = np.random.default_rng(seed).permutation(len(points))[:SHOWN]
     first, second, third = points[chosen].T
-    dress: dict[str, Any] = {"s": 2, "linewidths": 0, "alpha": 0.6, "rasterized": True}
-    axis.scatter(first, second, third, c=[colours[each] for each in chosen], **dress)
+    style: dict[str, Any] = {"s": 2, "linewidths": 0, "alpha": 0.6, "rasterized": True}
+    axis.scatter(first, second, third, c=[colours[each] for each in chosen], **style)
     axis.tick_params(labelsize=6, pad=0)
 
 

@@ -23,11 +23,12 @@ from relexify.training.summary import judge_training
 
 __all__ = ["after_training", "after_transfer"]
 
-_SHORT = ["--steps", "20", "--batch", "8", "--length", "128"]
+_SHORT, _SHORT_LENGTH = ["--steps", "20", "--batch", "8"], ["--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
 _ADVICE_LENGTH = 128
 """Tokens per sequence of the trainings of `relexify advise`."""
-_TEXTS = ("corpus", "held_out", "source_corpus", "source_held_out")
+_TEXTS_OF_TARGET = ("corpus", "held_out")
+_TEXTS = (*_TEXTS_OF_TARGET, "source_corpus", "source_held_out")
 _OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
 """Keys of a training that have options of their own; all others are given with `--set`."""
 
@@ -47,29 +48,30 @@ def after_transfer(
         notes: Its `relexify.json`. The commands have the texts of the transfer, and fit this machine.
         name: How the commands name the folder, if not by its path.
         corpus: Its text, if not as the notes name it.
-        held_out: Its held-out text, likewise.
+        held_out: Its held-out text, if not as the notes name it.
     """
-    model, made = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
-    made |= {key: given for key, given in (("corpus", corpus), ("held_out", held_out)) if given is not None}
-    inspecting = shlex.join(["relexify", "inspect", str(model)])
+    model, command = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
+    command |= {key: text for key, text in (("corpus", corpus), ("held_out", held_out)) if text is not None}
+    commands, advice = [shlex.join(["relexify", "inspect", str(model)])], "inspect some tokens"
     verdict = notes.get("verdict") or {}
     if verdict.get("start") == "poor":
-        advice, again = _transfer_again(model, made, verdict.get("changes") or {})
-        return f"Next, inspect some tokens, {advice}:", [inspecting, *again]
-    texts = _TEXTS if made.get("keep_source") else _TEXTS[:2]
+        repair, again = _transfer_again(model, command, verdict.get("changes") or {})
+        return f"Next, {advice}, {repair}:", [*commands, *again]
+    longest = usable_length(meta_model(folder))
+    if verdict.get("start") == "open" and "model" in command:
+        commands.append(_try_methods(model, command, longest))
+        advice += ", see in short trainings which method learns faster"
     training = ["relexify", "train", str(model), f"{model}-trained"]
-    training += [part for text in texts for part in repeated_option(option_name(text), made.get(text))]
-    short, longest = _SHORT, usable_length(meta_model(folder))
-    if longest is not None and longest < Training.length:  # which the model cannot read on any device
-        training, short = [*training, "--length", str(longest)], _SHORT[:-2]
-    before, advice = [inspecting], "inspect some tokens"
-    if verdict.get("start") == "open" and "model" in made:
-        before.append(_try_methods(model, made, longest))
-        advice = "inspect some tokens, see in short trainings which method learns faster"
-    if not torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
-        title = f"Next, {advice}, or try a short training of this model; on a GPU, leave out {' '.join(short)}:"
-        return title, [*before, shlex.join([*training, *short])]
-    return f"Next, {advice}, or train it:", [*before, shlex.join(training)]
+    for text in _TEXTS if command.get("keep_source") else _TEXTS_OF_TARGET:
+        training += repeated_option(option_name(text), command.get(text))
+    short = [*_SHORT, *_SHORT_LENGTH]
+    if longest is not None and longest < Training.length:  # the model cannot read the default, on any device
+        training += ["--length", str(longest)]
+        short = _SHORT
+    if torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
+        return f"Next, {advice}, or train it:", [*commands, shlex.join(training)]
+    title = f"Next, {advice}, or try a short training of this model; on a GPU, leave out {' '.join(short)}:"
+    return title, [*commands, shlex.join([*training, *short])]
 
 
 def after_training(
@@ -88,9 +90,9 @@ def after_training(
         notes: Its `relexify.json`.
         curve: The scores of its training, if it was trained.
         again: Takes another output, and other values for some keys of the training, and returns the command that
-            repeats it with these. If None, it is made from the notes, as far as these tell.
-        held_out: Text to score on, if the notes do not tell.
-        languages: Of the model, if it has several; the last one is the target language.
+            repeats it with these. If None, it is made from the notes, if they have it.
+        held_out: Text to score on, if the notes have none.
+        languages: The languages of the model, if it has several; the last one is the target language.
     """
     since, command = notes.get("trained_from"), (notes.get("training") or {}).get("command") or {}
     has_new_head = since is not None and notes.get("head_added_to") == since
@@ -143,7 +145,7 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
 def _train_otherwise(
     model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str]
 ) -> tuple[str, list[str]] | None:
-    """Return how to train longer, shorter or more slowly; None if the verdict asks for none of these."""
+    """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
     training, outcome = notes["training"], judge_training(curve, selected_step(notes, curve)).outcome
     if outcome == "worse" and training["learning_rate"] and not training["stages"]:
         rate = f"{training['learning_rate'] / 4:.1e}"

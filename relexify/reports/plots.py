@@ -69,9 +69,9 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path) -> Path:
     """
     if not comparisons:
         raise InputError(f"there is nothing to draw in {path}: give at least one comparison")
-    dresses, legend = _dresses(comparisons)
+    styles, legend = _line_styles(comparisons)
     with _saved_panels(len(comparisons), Path(path)) as (figure, panels):
-        marked = [_draw_panel(axis, each, dresses) for axis, each in zip(panels, comparisons, strict=True)]
+        marked = [_draw_panel(axis, each, styles) for axis, each in zip(panels, comparisons, strict=True)]
         _draw_legend(figure, legend, best=any(marked))
     return Path(path)
 
@@ -95,7 +95,7 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
     metrics = {task: mean.score.metric for found in means.values() for (task, _), mean in found.items()}
     if not metrics:
         raise InputError(f"there is nothing to draw in {path}: give a comparison with tasks")
-    dresses, legend = _dresses([comparison])
+    styles, legend = _line_styles([comparison])
     with _saved_panels(len(metrics), Path(path)) as (figure, panels):
         for axis, (task, metric) in zip(panels, metrics.items(), strict=True):
             for run, found in means.items():
@@ -106,8 +106,8 @@ def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
                     for (name, step), mean in found.items()
                     if name == task
                 ]
-                _draw_means(axis, sorted(scores, key=lambda score: score.step), {**dresses[run], "marker": "o"})
-            _dress_panel(axis, task, metric, comparison.step_size)
+                _draw_means(axis, sorted(scores, key=lambda score: score.step), {**styles[run], "marker": "o"})
+            _style_panel(axis, task, metric, comparison.step_size)
         _draw_legend(figure, legend, best=False)
     return Path(path)
 
@@ -150,11 +150,11 @@ def _saved_panels(panels: int, path: Path) -> Iterator[tuple[Figure, Sequence[Ax
         yield figure, axes[:panels]
 
 
-_Dresses = dict[str, dict[str, Any]]
+_LineStyles = dict[str, dict[str, Any]]
 """Colour, dashes and width of lines, by name."""
 
 
-def _dresses(comparisons: Sequence[Comparison]) -> tuple[_Dresses, _Dresses]:
+def _line_styles(comparisons: Sequence[Comparison]) -> tuple[_LineStyles, _LineStyles]:
     """Return how every run is drawn, and the entries of the legend.
 
     With several plans, the colour is that of the initialisation, the dashes are those of the plan, and the legend has
@@ -163,7 +163,7 @@ def _dresses(comparisons: Sequence[Comparison]) -> tuple[_Dresses, _Dresses]:
     plans = {run: comparison.plans.get(run, "") for comparison in comparisons for run in comparison.curves}
     dashes = {plan: _DASHES[index % len(_DASHES)] for index, plan in enumerate(dict.fromkeys(plans.values()))}
     names = {run: run.removesuffix(f"-{plan}") if len(dashes) > 1 else run for run, plan in plans.items()}
-    legend: _Dresses = {}
+    legend: _LineStyles = {}
     for index, name in enumerate(dict.fromkeys(names.values())):
         again = index // len(COLOURS) if len(dashes) == 1 else 0
         dash = _DASHES[again % len(_DASHES)]
@@ -175,7 +175,7 @@ def _dresses(comparisons: Sequence[Comparison]) -> tuple[_Dresses, _Dresses]:
     return runs, {**legend, **of_plans}
 
 
-def _draw_panel(axis: Axes, comparison: Comparison, dresses: Mapping[str, Mapping[str, Any]]) -> bool:
+def _draw_panel(axis: Axes, comparison: Comparison, styles: Mapping[str, Mapping[str, Any]]) -> bool:
     """Draw one comparison; True if a best measurement before the end was marked."""
     drawn: list[list[Statistic]] = []
     is_marked = False
@@ -184,11 +184,11 @@ def _draw_panel(axis: Axes, comparison: Comparison, dresses: Mapping[str, Mappin
         scores = [comparison.at_step(run, point.step) for point in points]
         if scores := [score for score in scores if math.isfinite(score.mean)]:
             drawn.append(scores)
-            dress = dresses[run]
-            _draw_means(axis, scores, {**dress, "marker": "o"} if len(scores) == 1 else dress)
+            style = styles[run]
+            _draw_means(axis, scores, {**style, "marker": "o"} if len(scores) == 1 else style)
             best = min(scores, key=lambda score: score.mean)
             if best.mean < scores[-1].mean:
-                axis.plot(best.step, best.mean, **_ring(dress["color"]), clip_on=False)
+                axis.plot(best.step, best.mean, **_ring(style["color"]), clip_on=False)
                 is_marked = True
     if drawn:
         # From the best score of all to the worst of those after a tenth of the steps, and of those at the end.
@@ -199,18 +199,18 @@ def _draw_panel(axis: Axes, comparison: Comparison, dresses: Mapping[str, Mappin
         margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
         axis.set_ylim(low - margin, high + margin)
         axis.set_xlim(0, max(scores[-1].step for scores in drawn) * 1.02 or 1)
-    _dress_panel(axis, comparison.title, "bits per byte", comparison.step_size)
+    _style_panel(axis, comparison.title, "bits per byte", comparison.step_size)
     return is_marked
 
 
-def _draw_means(axis: Axes, scores: Sequence[Statistic], dress: Mapping[str, Any]) -> None:
+def _draw_means(axis: Axes, scores: Sequence[Statistic], style: Mapping[str, Any]) -> None:
     """Draw a line through means, with a band of the deviations."""
     steps, means = [score.step for score in scores], [score.mean for score in scores]
     if any(deviations := [score.deviation or 0.0 for score in scores]):
         low = [mean - deviation for mean, deviation in zip(means, deviations, strict=True)]
         high = [mean + deviation for mean, deviation in zip(means, deviations, strict=True)]
-        axis.fill_between(steps, low, high, color=dress["color"], alpha=0.22, linewidth=0)
-    axis.plot(steps, means, solid_capstyle="round", markersize=4, **dress)
+        axis.fill_between(steps, low, high, color=style["color"], alpha=0.22, linewidth=0)
+    axis.plot(steps, means, solid_capstyle="round", markersize=4, **style)
 
 
 def _ring(colour: str) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _ring(colour: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dress_panel(axis: Axes, title: str, metric: str, step_size: str) -> None:
+def _style_panel(axis: Axes, title: str, metric: str, step_size: str) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
@@ -237,10 +237,10 @@ def _dress_panel(axis: Axes, title: str, metric: str, step_size: str) -> None:
     axis.spines["bottom"].set(color=GREY, linewidth=0.6)
 
 
-def _draw_legend(figure: Figure, legend: _Dresses, *, best: bool) -> None:
+def _draw_legend(figure: Figure, legend: _LineStyles, *, best: bool) -> None:
     from matplotlib.lines import Line2D
 
-    names, lines = list(legend), [Line2D([], [], **dress) for dress in legend.values()]
+    names, lines = list(legend), [Line2D([], [], **style) for style in legend.values()]
     if best:
         names, lines = [*names, "best, if not last"], [*lines, Line2D([], [], **_ring(GREY))]
     # Many entries are closer together, so that they are not higher than a panel.

@@ -8,18 +8,19 @@ Every function here returns a list of rows, the header first:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean
 
 from relexify.reports.comparison import Comparison, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
-from relexify.scoring import Score, format_perplexity
+from relexify.scoring import Score, format_perplexity, format_score
 
 __all__ = [
     "effort_note",
     "effort_rows",
+    "measured_rows",
     "reach_note",
     "reach_rows",
     "score_note",
@@ -207,7 +208,15 @@ def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
         for index in range(len(result.per_seed[0])):
             alone = TaskScores(result.task, result.step, tuple((scores[index],) for scores in result.per_seed))
             ((_, mean),) = mean_scores([alone]).items()
-            rows.append([result.task, _measure(mean), mean.statistic.text(), mean.score.measured_on])
+            rows.append([result.task, _metric(mean.score), mean.statistic.text(), mean.score.measured_on])
+    return rows
+
+
+def measured_rows(scores: Iterable[Score]) -> list[list[str]]:
+    """Return scores, a row for each; the arrow of a metric points to better scores."""
+    rows = [["task", "metric", "value", "measured on"]]
+    for score in scores:
+        rows.append([score.task, _metric(score), format_score(score), score.measured_on])
     return rows
 
 
@@ -274,8 +283,9 @@ def _task_row(task: str, step: int | None, means: Sequence[TaskMean | None]) -> 
         # Compared as they are shown, so that scores that look equal are all bold.
         is_best = mean is not None and len(means) > 1 and f"{mean.score.value:.3f}" == f"{best:.3f}"
         texts.append(f"**{text}**" if is_best else text)
-    return [task, _measure(known[0]), "end" if step is None else f"{step:,}", *texts]
+    return [task, _metric(known[0].score), "end" if step is None else f"{step:,}", *texts]
 
 
-def _measure(mean: TaskMean) -> str:
-    return f"{mean.score.metric} {'↑' if mean.score.higher_is_better else '↓'}"
+def _metric(score: Score) -> str:
+    """Return the name of a metric, with an arrow that points to better scores."""
+    return f"{score.metric} {'↑' if score.higher_is_better else '↓'}"

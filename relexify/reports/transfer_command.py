@@ -29,7 +29,7 @@ OPTIONS = (
 )
 """Fields of a transfer with an option of their own; others are given with `--set`."""
 _ELSEWHERE = ("model", "output", "device", "overwrite")
-"""Fields that are no part of the arguments."""
+"""Fields that are not part of the arguments."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 

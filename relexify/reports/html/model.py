@@ -32,7 +32,8 @@ from relexify.reports.html.elements import (
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import source_title
 from relexify.reports.next_steps import after_training, after_transfer
-from relexify.scoring import WINDOW, Score, format_score
+from relexify.reports.tables import measured_rows
+from relexify.scoring import WINDOW, Score
 from relexify.steps import STEPS, ResultTable
 from relexify.storage.notes import read_as
 from relexify.storage.work import read_notes
@@ -209,11 +210,7 @@ def _phases(notes: Mapping[str, Any]) -> str:
     found = [read_as(Score, entry) for part in ("phases", "translation") for entry in notes.get(part) or ()]
     if not found:
         return ""
-    rows = [["task", "metric", "value", "measured on"]]
-    for score in found:
-        arrow = "↑" if score.higher_is_better else "↓"
-        rows.append([score.task, f"{score.metric} {arrow}", format_score(score), score.measured_on])
-    return table(rows) + hint("The arrow points to where scores are better.")
+    return table(measured_rows(found)) + hint("The arrow points to where scores are better.")
 
 
 def _lengths(extension: Mapping[str, Any] | None) -> str:

@@ -1,9 +1,9 @@
-"""The report of a comparison: a folder with numbers, tables and a figure."""
+"""The report of a comparison: a folder with numbers, tables and figures."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -55,21 +55,17 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
             pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
         logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
-    written.append(write_file(folder / "comparison.md", _text(comparison, *pictures)))
+    written.append(write_file(folder / "comparison.md", _markdown(comparison, *pictures)))
     written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
 
 
-def _text(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
+def _markdown(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
     notes = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
     parts = [f"# {comparison.title}\n", "".join([*notes, f"- tokens per step: {comparison.step_size}\n"])]
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
-    parts.append("## Scores\n")
-    parts.append(f"{score_note(comparison)}\n")
-    parts += _cut_short(comparison)
-    if comparison.keeps_best:
-        parts += _kept_apart(comparison)
+    parts += ["## Scores\n", f"{score_note(comparison)}\n", *_remarks_on_steps(comparison)]
     parts.append(_table(score_rows(comparison)))
     if comparison.languages and comparison.earlier:
         parts += [
@@ -81,19 +77,34 @@ def _text(comparison: Comparison, picture: Path | None = None, task_picture: Pat
     if comparison.tasks:
         parts += _tasks(comparison, task_picture)
     if len(comparison.curves) > 1:
-        parts += _pairs(comparison)
+        parts += [
+            f"## Steps to reach another run's {'best' if comparison.keeps_best else 'end'}\n",
+            f"{reach_note(comparison)}\n",
+            _table(reach_rows(comparison)),
+            "## Training effort\n",
+            f"{effort_note(comparison)}\n",
+            _table(effort_rows(comparison)),
+        ]
     return "\n".join(parts)
 
 
-def _pairs(comparison: Comparison) -> list[str]:
-    return [
-        f"## Steps to reach another run's {'best' if comparison.keeps_best else 'end'}\n",
-        f"{reach_note(comparison)}\n",
-        _table(reach_rows(comparison)),
-        "## Training effort\n",
-        f"{effort_note(comparison)}\n",
-        _table(effort_rows(comparison)),
-    ]
+def _remarks_on_steps(comparison: Comparison) -> list[str]:
+    """Return remarks on runs whose seeds ended, or were at their best, at different steps."""
+    remarks = []
+    for run, seeds in comparison.curves.items():
+        ends = sorted({curve.last.step for curve in seeds})
+        if len(ends) > 1:  # what follows the last shared step is left out
+            remarks.append(
+                f"The seeds of {run} ended at the steps {_listed(ends)}; its end here is step "
+                f"{comparison.mean_curve(run).last.step:,}, the last that all of them have.\n"
+            )
+    if comparison.keeps_best:
+        remarks.append("Each seed keeps the model with its best score, and its results are those of that model.\n")
+        for run, seeds in comparison.curves.items():
+            best = [curve.best.step for curve in seeds]
+            if len(set(best)) > 1:
+                remarks.append(f"The seeds of {run} are at their best at the steps {_listed(best)}.\n")
+    return remarks
 
 
 def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
@@ -116,36 +127,16 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     return [*parts, "".join(notes)] if notes else parts
 
 
+def _listed(steps: Sequence[int]) -> str:
+    return ", ".join(f"{step:,}" for step in steps)
+
+
 def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} = {_plain(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_plain, value))
     return " ".join(str(value).split())
-
-
-def _cut_short(comparison: Comparison) -> list[str]:
-    """Return a remark on runs whose seeds ended at different steps: what follows the last shared step is left out."""
-    ends = {run: sorted({curve.last.step for curve in seeds}) for run, seeds in comparison.curves.items()}
-    return [
-        f"The seeds of {run} ended at the steps {', '.join(f'{step:,}' for step in steps)}; "
-        f"its end here is step {comparison.mean_curve(run).last.step:,}, the last that all of them have.\n"
-        for run, steps in ends.items()
-        if len(steps) > 1
-    ]
-
-
-def _kept_apart(comparison: Comparison) -> list[str]:
-    """Return which models count, and the runs whose seeds have theirs at different steps."""
-    steps = {run: [curve.best.step for curve in seeds] for run, seeds in comparison.curves.items()}
-    return [
-        "Each seed keeps the model with its best score, and its results are those of that model.\n",
-        *(
-            f"The seeds of {run} are at their best at the steps {', '.join(f'{step:,}' for step in found)}.\n"
-            for run, found in steps.items()
-            if len(set(found)) > 1
-        ),
-    ]
 
 
 def _table(rows: list[list[str]]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from relexify.recipes.advise.run import Advice
 from relexify.recipes.writing import table_of
-from relexify.reports.transfer_command import OPTIONS, as_settings
+from relexify.reports.transfer_command import OPTIONS, as_settings, option_name, repeated_option
 from relexify.systems.transfer.checks import with_method
 
 __all__ = ["transfer_command"]
@@ -22,15 +22,11 @@ def transfer_command(advice: Advice) -> list[str]:
     changed = table_of(transfer)
     command = ["relexify", "transfer", transfer.model, f"{Path(transfer.model).name}-{advice.best}"]
     for name in OPTIONS:
-        # The texts belong to no table of a recipe; paths are those that were given, not absolute ones.
-        given = getattr(transfer, name)
-        if given is None or (name not in changed and name not in ("corpus", "held_out")):
-            continue
-        for value in given if isinstance(given, list | tuple) else (given,):
-            command += [f"--{name.replace('_', '-')}", str(value)]
+        # The texts are not in a table of a recipe, and its paths are absolute: take both as they were given.
+        if name in changed or name in ("corpus", "held_out"):
+            command += repeated_option(option_name(name), getattr(transfer, name))
     if transfer.keep_source:
         command.append("--keep-source")
     others = {name: value for name, value in changed.items() if name not in (*OPTIONS, "keep_source", "method")}
-    for setting in as_settings(others):
-        command += ["--set", setting]
+    command += repeated_option("--set", list(as_settings(others)))
     return [*command, "--method", advice.best]

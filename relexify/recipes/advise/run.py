@@ -76,7 +76,7 @@ class Advice:
     """What was measured, and what follows from it.
 
     Attributes:
-        options: What it is based on.
+        options: The options that it is based on.
         runs: The methods and variants, the best first: after training, or else by held-out words.
         original: Bits per byte of the source model with its own tokenizer.
         text: The held-out text under both tokenizers.
@@ -101,7 +101,7 @@ class Advice:
 
     @property
     def best(self) -> str:
-        """The best method that is no baseline; a baseline, if nothing else was tried."""
+        """The best method that is not a baseline; a baseline if nothing else was tried."""
         names = [run.name for run in self.runs if run.name in METHODS]
         return next((name for name in names if not METHODS[name].is_baseline), names[0])
 
@@ -117,14 +117,15 @@ def run_advise(options: Advise) -> Advice:
     """
     planned = planned_runs(options)
     transfer = replace(options.transfer, unigram_prior=True)
+    # The same texts as those of the trials: see `recipes/compare/run.py`.
     whole = Corpus.open(transfer.corpus)
     size = whole.size()
     subsamples = () if size is not None and size <= options.text_bytes else (options.text_bytes,)
-    # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
     corpus, held_out = whole.split(HELD_OUT_EVERY)
     if transfer.held_out is not None:
         corpus, held_out = whole, Corpus.open(transfer.held_out)
     part = corpus.subsample(options.text_bytes) if subsamples else corpus
+    # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
     advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)), planned)
     if not options.steps:
         if not words:
@@ -174,7 +175,7 @@ def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, fl
     model, source = load_model(transfer.model), load_tokenizer(transfer.model)
     target = target_tokenizer(transfer, source, evidence)
     check_roles(source, target, needed_roles(model))
-    left_out = _left_out(options, runs, model, source)
+    left_out = _build_all(options, runs, model, source)
     inputs = method_inputs(transfer, evidence, model, source, target)
     sample = evidence.held_out.sample_bytes(sample_size(transfer.score_bytes, transfer.device))
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
@@ -198,10 +199,10 @@ def _too_few_words() -> EvidenceError:
     )
 
 
-def _left_out(
+def _build_all(
     options: Advise, runs: Sequence[Run], model: PreTrainedModel, source: PreTrainedTokenizerFast
 ) -> dict[str, str]:
-    """Return the runs whose methods cannot be built from the evidence, and why.
+    """Initialise the embeddings of every run, and return the runs for which the evidence does not suffice, and why.
 
     What is slow to build is cached, and the trials read it.
 

@@ -54,28 +54,28 @@ def run_comparison(
     Raises:
         InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
-    trials, trained = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
+    trials_by_size, to_train = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
     _, training = check_comparable(recipe)
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
-    finished = {trial.folder: finished_trial(trial) for each in trials.values() for trial in each}
-    pending = [
-        trial for each in trials.values() for trial in each if finished[trial.folder] is None and trial.run in trained
-    ]
+    all_trials = [trial for trials in trials_by_size.values() for trial in trials]
+    finished = {trial.folder: finished_trial(trial) for trial in all_trials}
+    pending = {trial.folder for trial in all_trials if finished[trial.folder] is None and trial.run in to_train}
     logger.info("%d of %d runs are left", len(pending), len(finished))
     comparisons = []
     with track("comparing", len(finished)) as advance:
         advance(len(finished) - len(pending))
-        for size, each in trials.items():
+        for size, trials in trials_by_size.items():
             folder = recipe.output if size is None else recipe.output / _size_name(size)
-            for trial in each:
-                if trial in pending:
-                    pending.remove(trial)
+            for trial in trials:
+                if trial.folder in pending:
+                    pending.remove(trial.folder)
                     with runs_follow(len(pending)):
                         finished[trial.folder] = run_trial(trial)
                     advance(1)
-                    write_report(_comparison(recipe, training, size, each, finished), folder)
-            comparisons.append(_comparison(recipe, training, size, each, finished))
+                    # After every trial, so that an interrupted comparison leaves a report of those that are finished.
+                    write_report(_comparison(recipe, training, size, trials, finished), folder)
+            comparisons.append(_comparison(recipe, training, size, trials, finished))
             write_report(comparisons[-1], folder)
     return comparisons
 
@@ -90,17 +90,19 @@ def plan_comparison(
     """
     compare, training = check_comparable(recipe)
     names = [run.name for run in compare.runs]
-    trained = {choose(name, names, "run") for name in only} or set(names)
+    to_train = {choose(name, names, "run") for name in only} or set(names)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
-    trials = {
+    trials_by_size = {
         size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
-    for trial in (trial for each in trials.values() for trial in each if trial.run in trained):
-        check_trial(trial, recipe)
-    return trials, trained
+    for trials in trials_by_size.values():
+        for trial in trials:
+            if trial.run in to_train:
+                check_trial(trial, recipe)
+    return trials_by_size, to_train
 
 
 def _trials(
@@ -152,11 +154,11 @@ def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
     """Return when runs are evaluated on tasks.
 
     Raises:
-        InputError: A share is no step of the last training, or that training cannot keep the models of single steps.
+        InputError: A share is not a step of the last training, or that training cannot keep the models of single steps.
     """
     if not recipe.tasks:
         return Moments(0, ())
-    # By default, tasks in one of several languages are evaluated on the model that has them, and that is the last one.
+    # Only the last model has several languages, so tasks in one of them are evaluated at its end by default.
     shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
     trainings = [step for step in recipe.steps if step.training is not None]
     *earlier, last = [step.training.settings(recipe.tables[step.table]).steps for step in trainings if step.training]
@@ -180,7 +182,16 @@ def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
 def _variant(
     recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Return the tables of a recipe as a run has them, with the models that it is to keep."""
+    """Return the tables of a recipe with everything in which a run differs from it.
+
+    Args:
+        recipe: The recipe.
+        run: The run.
+        seed: Random seed of all steps.
+        corpus: The part of the text to train on.
+        held_out: Text to score on.
+        snapshots: Steps of the last training whose models are kept, to be evaluated on tasks.
+    """
     shared: dict[str, Any] = {
         "without": run.without,
         "method": run.method,

@@ -131,12 +131,13 @@ def compare(
     from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
 
     if dry_run:
-        trials, trained = plan_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
+        device = chosen_device(device)
+        trials_by_size, to_train = plan_comparison(read, only=only or (), device=device, overwrite=overwrite)
         states = {
             trial.title: "finished" if trial.is_trained() else "to be trained"
-            for each in trials.values()
-            for trial in each
-            if trial.run in trained
+            for trials in trials_by_size.values()
+            for trial in trials
+            if trial.run in to_train
         }
         print_plan([("model", read.model), *states.items(), ("output", read.output)])
         return

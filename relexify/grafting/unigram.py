@@ -50,7 +50,7 @@ from relexify.pretrained.architecture import (
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import Advance, track
-from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
 __all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "find_unigram_prior", "sample_paragraphs"]

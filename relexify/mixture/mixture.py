@@ -18,7 +18,8 @@ import numpy as np
 import scipy
 
 from relexify.errors import InputError, VocabularyError
-from relexify.storage.files import Provenance, load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
+from relexify.storage.files import Provenance
 from relexify.tokens import Spelling, TokenizerFamily
 
 if TYPE_CHECKING:

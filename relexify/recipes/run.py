@@ -20,7 +20,8 @@ from relexify.recipes.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.documents import without_documents
-from relexify.storage.files import check_inputs, is_written
+from relexify.storage.files import is_written
+from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus

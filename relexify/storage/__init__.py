@@ -7,6 +7,8 @@ notes.py         what the entries of `relexify.json` are
 work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
 checkpoints.py   seal, find and rotate the checkpoints of a training
 files.py         write files and folders atomically, and check what may be replaced
+inputs.py        check that an output replaces no input
+arrays.py        arrays with metadata, as one safetensors file
 tensor_files.py  rewrite safetensors files of any size, and link those that stay the same
 checksums.py     detect damaged folders
 documents.py     model cards and other files that describe a finished output

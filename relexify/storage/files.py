@@ -1,8 +1,8 @@
-"""Atomic output: files and folders that are complete or absent, in safetensors and json, with provenance.
+"""Atomic output: files and folders that are complete or absent, and what may be replaced.
 
 Every output is written next to its final path, flushed to disk and renamed, so a killed run leaves the previous output
-or the new one, never half of one. Nothing here is a pickle. Only the functions for arrays import numpy, because the
-options of a command, whose help must come at once, need this package.
+or the new one, never half of one. Temporary names begin with a dot and identify the machine and the process that own
+them; the next run removes those of processes that no longer run.
 """
 
 from __future__ import annotations
@@ -17,35 +17,30 @@ import os
 import re
 import shutil
 import socket
-import struct
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from fnmatch import fnmatchcase
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from relexify.errors import InputError, OutputError, first_line
-from relexify.storage.json import parse_json, read_json
-from relexify.storage.tensor_files import read_header
+from relexify.storage.inputs import check_inputs
+from relexify.storage.json import read_json
 
 try:
     import fcntl
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-if TYPE_CHECKING:
-    import numpy as np
-
 __all__ = [
     "MARKER",
     "Provenance",
-    "check_inputs",
+    "atomic_file",
     "check_output",
     "check_space",
     "check_written",
@@ -53,10 +48,8 @@ __all__ = [
     "format_size",
     "is_temporary",
     "is_written",
-    "load_arrays",
     "missing_file",
     "record_file",
-    "save_arrays",
     "sha256_of",
     "sync_to_disk",
     "temporary_prefix",
@@ -65,11 +58,10 @@ __all__ = [
     "writing_failed",
 ]
 
-
 MARKER = "relexify.json"
 """The file that marks a folder as written by relexify, with notes about its content.
 
-The entry `files` lists everything that relexify wrote there. A checkpoint is no such folder: it has a seal.
+The entry `files` lists everything that relexify wrote there. A checkpoint has a seal instead.
 """
 _FILES = "files"
 _SPACE_ADVICE = "free some space, or choose another output"
@@ -124,6 +116,88 @@ def sha256_of(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def write_file(path: str | Path, content: bytes | str) -> Path:
+    """Write a file atomically, creating its folder."""
+    with atomic_file(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
+@contextmanager
+def atomic_file(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary file in the same folder; on success it becomes `path`, on failure it is removed."""
+    path = Path(path)
+    with _reported(path):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
+        handle, name = tempfile.mkstemp(prefix=temporary_prefix(path), dir=path.absolute().parent)
+        os.close(handle)
+        beside = Path(name)
+        try:
+            yield beside
+            sync_to_disk(beside)
+            os.chmod(beside, 0o644)
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        sync_to_disk(path.absolute().parent)
+
+
+@contextmanager
+def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = False) -> Iterator[Path]:
+    """Yield an empty folder to fill; on success it becomes `path`, on failure it is removed.
+
+    Args:
+        path: The folder to write.
+        overwrite: Whether an existing output may be replaced; it stays until the new one is complete.
+        internal: Whether it belongs to the cache or to the work of a run; it is then replaced whatever it contains.
+
+    Raises:
+        OutputError: It exists and may not be replaced, or cannot be written.
+    """
+    path = Path(path)
+    _remove_leftovers(path)
+    if internal:
+        _check_writable(path)
+    else:
+        check_output(path, overwrite=overwrite)
+    with _reported(path):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
+        try:
+            yield beside
+            # List everything in the folder in its marker, and keep the notes of one that was written into it.
+            marker = beside / MARKER
+            notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
+            marker.write_text(_marker_text(notes, [*_entries(beside), MARKER]), encoding="utf-8")
+            for entry in (beside, *beside.rglob("*")):
+                if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
+                    os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
+                sync_to_disk(entry)
+            _swap(beside, path)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync_to_disk(path.absolute().parent)
+
+
+def record_file(path: str | Path) -> Path:
+    """Add a file that is about to be written into a finished output folder to the list of files in its marker.
+
+    If the folder is part of another output, such as the model of the demonstration, it is added to that list too.
+    """
+    path = Path(path)
+    for folder in (path.parent, path.parent.parent):
+        with _locked(folder):
+            listed, name = _listed(folder), path.relative_to(folder).as_posix()
+            is_part = folder == path.parent or path.parent.name in (listed or ())
+            if listed is not None and is_part and name not in listed:
+                notes = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+                write_file(folder / MARKER, _marker_text(notes, [*listed, name]))
+    return path
+
+
 def check_output(
     path: str | Path, *inputs: object, texts: Sequence[object] = (), overwrite: bool = False, file: bool = False
 ) -> Path:
@@ -159,17 +233,6 @@ def check_output(
     return path
 
 
-def _check_writable(path: Path) -> None:
-    try:
-        os.fspath(path).encode()  # libraries that write into it take names in UTF-8 only
-        existing = next(folder for folder in path.absolute().parents if folder.exists())
-        with tempfile.TemporaryFile(dir=existing), suppress(FileNotFoundError):
-            (existing / f"{temporary_prefix(path)}xxxxxxxx").lstat()  # fails if the name is too long
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
-
-
 def check_space(path: str | Path, needed: float) -> None:
     """Validate, before any work is done, that the disk of an output has room for it, if that can be found out.
 
@@ -189,58 +252,28 @@ def check_space(path: str | Path, needed: float) -> None:
         raise OutputError(f"{path} needs about {sizes[0]}, and its disk has {sizes[1]} free: {_SPACE_ADVICE}")
 
 
-def format_size(bytes: float) -> str:
-    """Return a number of bytes for people, in the largest unit that it has one of."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if bytes >= size:
-            return f"{bytes / size:,.{int(bytes < 10 * size)}f} {unit}"
-    return f"{bytes:.0f} bytes"
-
-
-def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:
-    """Return the error that a path could not be written; if the disk is full, it says so before the given advice."""
-    reason = getattr(error, "strerror", None) or first_line(error)
-    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in reason:  # safetensors gives no number
-        advice = f"{_SPACE_ADVICE}; {advice}"
-    return OutputError(f"{path} could not be written ({reason}): {advice}")
-
-
-def missing_file(path: Path) -> InputError:
-    """Return the error that a file or folder does not exist; it suggests one with a similar name beside it."""
-    if path.is_symlink():
-        return InputError(f"{str(path)[:200]} is a link to nothing: name the file itself, or repair the link")
-    try:
-        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
-    except OSError:
-        close = []
-    hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
-    return InputError(f"{str(path)[:200]} does not exist: {hint}")
-
-
-def check_inputs(output: str | Path, *inputs: object, texts: Sequence[object] = ()) -> None:
-    """Validate that replacing `output` does not remove an input of a command, and is not read as text by the next one.
+def check_written(folder: Path, written: Iterable[str] | None) -> None:
+    """Validate that everything in a folder was written by relexify, so that it may be removed.
 
     Args:
-        output: The file or folder to write.
-        inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and names that
-            do not exist on this machine are skipped.
-        texts: Further inputs, read with the files in subfolders, among which a folder that is written must not be.
+        folder: The folder.
+        written: Names of files and folders, relative to it; None if unknown.
 
     Raises:
-        OutputError: The output is one of the inputs, or a folder that contains one, or it would become text.
+        OutputError: It contains something else, or it is unknown who wrote it.
     """
-    output = Path(output)
-    for path in _paths_of((inputs, texts)):
-        for name in {path.absolute(), path.resolve()}:
-            if output.exists() and any(parent.exists() and parent.samefile(output) for parent in (name, *name.parents)):
-                raise OutputError(
-                    f"{output} is, or contains, the input {path}, which would be replaced: choose another output"
-                )
-    for text in _names_of(texts):
-        if _may_match_in(text, output):
-            raise OutputError(
-                f"files in {output} would be read as text of {text} next time: choose another output, or other text"
-            )
+    if written is None:
+        raise OutputError(
+            f"{folder} was not written by relexify, so it is not replaced: choose another name, or remove it"
+        )
+    names = set(written)
+    foreign = [name for name in _entries(folder) if name not in names and _final_name(name) not in names]
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise OutputError(
+            f"{folder} contains what relexify did not write ({shown}), so it is not replaced: "
+            "move that elsewhere, or choose another name"
+        )
 
 
 def is_written(folder: Path) -> bool:
@@ -258,150 +291,62 @@ def ensure_written(folder: Path) -> None:
         raise InputError(f"{folder} was not written by relexify: give the output folder of transfer, train or compare")
 
 
-def check_written(folder: Path, written: Iterable[str] | None) -> None:
-    """Validate that everything in a folder was written by relexify, so that it may be removed.
-
-    Args:
-        folder: The folder.
-        written: Names of files and folders, relative to it; None if unknown.
-
-    Raises:
-        OutputError: It contains something else, or it is unknown who wrote it.
-    """
-    if written is None:
-        raise OutputError(
-            f"{folder} was not written by relexify, so it is not replaced: choose another name, or remove it"
-        )
-    names = set(written)
-    foreign = [name for name in _entries(folder) if name not in names and _without_temporary(name) not in names]
-    if foreign:
-        shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
-        raise OutputError(
-            f"{folder} contains what relexify did not write ({shown}), so it is not replaced: "
-            "move that elsewhere, or choose another name"
-        )
-
-
-def record_file(path: str | Path) -> Path:
-    """Add a file that is about to be written into a finished output folder to the list of files in its marker.
-
-    If the folder is part of another output, such as the model of the demonstration, it is added to that list too.
-    """
-    path = Path(path)
-    for folder in (path.parent, path.parent.parent):
-        with _alone_beside(folder):
-            listed, name = _listed(folder), path.relative_to(folder).as_posix()
-            is_part = folder == path.parent or path.parent.name in (listed or ())
-            if listed is not None and is_part and name not in listed:
-                notes = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-                write_file(folder / MARKER, _marker_text(notes, [*listed, name]))
-    return path
-
-
-@contextmanager
-def _alone_beside(folder: Path) -> Iterator[None]:
-    """Keep out other processes that change the marker of a folder, where the system supports locks.
-
-    The folder above is locked: another process that writes the same output may replace the folder itself.
-    """
-    handle = None
-    with suppress(OSError):
-        handle = os.open(folder.absolute().parent, os.O_RDONLY)
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+def missing_file(path: Path) -> InputError:
+    """Return the error that a file or folder does not exist; it suggests one with a similar name beside it."""
+    if path.is_symlink():
+        return InputError(f"{str(path)[:200]} is a link to nothing: name the file itself, or repair the link")
     try:
-        yield
+        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
+    except OSError:
+        close = []
+    hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
+    return InputError(f"{str(path)[:200]} does not exist: {hint}")
+
+
+def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:
+    """Return the error that a path could not be written; if the disk is full, it says so before the given advice."""
+    reason = getattr(error, "strerror", None) or first_line(error)
+    if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in reason:  # safetensors gives no number
+        advice = f"{_SPACE_ADVICE}; {advice}"
+    return OutputError(f"{path} could not be written ({reason}): {advice}")
+
+
+def format_size(bytes: float) -> str:
+    """Return a number of bytes for people, in the largest unit that it has one of."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if bytes >= size:
+            return f"{bytes / size:,.{int(bytes < 10 * size)}f} {unit}"
+    return f"{bytes:.0f} bytes"
+
+
+def temporary_prefix(path: Path) -> str:
+    """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
+    return f".{path.name}.{_machine()}.{os.getpid()}."
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a name begins with a `temporary_prefix`."""
+    return re.match(r"\..+\.[0-9a-f]{12}\.[0-9]+\.", path.name) is not None
+
+
+def sync_to_disk(path: Path) -> None:
+    """Flush a file or a folder's entries to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
     finally:
-        if handle is not None:
-            os.close(handle)
+        os.close(handle)
 
 
-def write_file(path: str | Path, content: bytes | str) -> Path:
-    """Write a file atomically, creating its folder."""
-    with _beside(path) as beside:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
-    return Path(path)
-
-
-@contextmanager
-def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = False) -> Iterator[Path]:
-    """Yield an empty folder to fill; on success it becomes `path`, on failure it is removed.
-
-    Args:
-        path: The folder to write.
-        overwrite: Whether an existing output may be replaced; it stays until the new one is complete.
-        internal: Whether it belongs to the cache or to the work of a run; it is then replaced whatever it contains.
-
-    Raises:
-        OutputError: It exists and may not be replaced, or cannot be written.
-    """
-    path = Path(path)
-    _sweep(path)
-    if internal:
-        _check_writable(path)
-    else:
-        check_output(path, overwrite=overwrite)
-    with _reported(path):
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
-        try:
-            yield beside
-            # List everything in the folder in its marker, and keep the notes of one that was written into it.
-            marker = beside / MARKER
-            notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
-            marker.write_text(_marker_text(notes, [*_entries(beside), MARKER]), encoding="utf-8")
-            for entry in (beside, *beside.rglob("*")):
-                if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
-                    os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
-                sync_to_disk(entry)
-            _swap(beside, path)
-        except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
-        sync_to_disk(path.absolute().parent)
-
-
-def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Path:
-    """Write arrays and metadata (plain data for json) as one safetensors file; equal content gives equal bytes."""
-    import numpy as np
-    from safetensors.numpy import save_file
-
-    header = {"relexify": json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
-    tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
-    with _beside(path) as beside:
-        save_file(tensors, beside, metadata=header)
-    return Path(path)
-
-
-def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays and the metadata that `save_arrays` wrote; `kind` in the metadata must be the given one.
-
-    The arrays are read-only memory maps, so only what is used is read.
-
-    Raises:
-        InputError: The file is missing, damaged, or another kind of artifact.
-    """
-    import numpy as np
-
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path} is not a file: give a {kind} saved by relexify")
+def _check_writable(path: Path) -> None:
     try:
-        with safe_open(path, framework="numpy") as stream:
-            metadata = parse_json((stream.metadata() or {}).get("relexify", "{}"))
-        header, begin = read_header(path)
-        arrays = {}
-        for name, entry in header.items():
-            dtype, shape, start = _DTYPES[entry["dtype"]], tuple(entry["shape"]), begin + entry["data_offsets"][0]
-            arrays[name] = np.zeros(shape, dtype) if 0 in shape else np.memmap(path, dtype, "r", start, shape)
-    except (SafetensorError, OSError, ValueError, KeyError, struct.error) as error:
-        raise InputError(f"{path} is not a readable safetensors file ({error}): write it again") from error
-    if not isinstance(metadata, dict):
-        raise InputError(f"{path} has metadata that is not an object: write it again")
-    if metadata.get("kind") != kind:
-        found = metadata.get("kind") or "an unknown kind of safetensors file"
-        raise InputError(f"{path} holds {found}, and {kind} is expected: give another file")
-    return arrays, metadata
+        os.fspath(path).encode()  # libraries that write into it take names in UTF-8 only
+        existing = next(folder for folder in path.absolute().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=existing), suppress(FileNotFoundError):
+            (existing / f"{temporary_prefix(path)}xxxxxxxx").lstat()  # fails if the name is too long
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
 
 
 def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
@@ -421,80 +366,11 @@ def _entries(folder: Path) -> list[str]:
     return sorted(entry.relative_to(folder).as_posix() for entry in folder.rglob("*"))
 
 
-def _without_temporary(name: str) -> str:
+def _final_name(name: str) -> str:
     """Return the final name of a temporary file of relexify; other names unchanged."""
     folder, _, last = name.rpartition("/")
     found = re.fullmatch(rf"\.(?P<name>.+?)\.{_TEMPORARY.pattern}", last)
     return name if found is None else f"{folder}/{found['name']}".lstrip("/")
-
-
-def _paths_of(given: object) -> Iterator[Path]:
-    """Yield the existing paths that inputs stand for, and the folders that patterns begin with."""
-    for name in _names_of(given):
-        if os.path.exists(name):
-            yield Path(name)
-        elif start := re.match(r"[^*?\[{]*(?=[*?\[{])", name):  # a pattern
-            yield from map(Path, filter(os.path.isfile, glob.glob(name, recursive=True)))
-            yield Path(os.path.dirname(start[0]))
-
-
-def _names_of(given: object) -> Iterator[str]:
-    """Yield the names and patterns in inputs, without the fields of corpora."""
-    if isinstance(given, str | Path):
-        name = os.path.expanduser(given)
-        if not os.path.exists(name) and "#" in name:  # FILE#FIELD of a corpus
-            name = name.rpartition("#")[0]
-        yield name
-    elif isinstance(given, list | tuple):
-        for each in given:
-            yield from _names_of(each)
-    elif is_dataclass(given):  # an opened text: the files are its paths, while its strings may be the text itself
-        for entry in fields(given):
-            value = getattr(given, entry.name)
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, Path) or is_dataclass(each):
-                    yield from _names_of(each)
-
-
-def _may_match_in(text: str, folder: Path) -> bool:
-    """Whether a text is a folder or a pattern that may match files in another folder, whatever their names."""
-    if os.path.isdir(text):
-        pattern = Path(glob.escape(os.path.realpath(text)), "**", "*")
-    elif glob.has_magic(text):
-        pattern = Path(text).resolve()
-    else:
-        return False
-    parts, given = pattern.parts, folder.resolve().parts
-    fixed = parts.index("**") if "**" in parts else len(parts)
-    # Names in a new folder are unknown, so only wildcards match them: `texts/*/train.txt` is not read from texts/new.
-    rest = parts[min(fixed, len(given)) :]
-    return bool(rest) and all(map(glob.has_magic, rest)) and all(map(fnmatchcase, given, parts[:fixed]))
-
-
-_DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1",
-}  # fmt: skip
-
-
-@contextmanager
-def _beside(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary file in the same folder; on success it becomes `path`, on failure it is removed."""
-    path = Path(path)
-    with _reported(path):
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        handle, name = tempfile.mkstemp(prefix=temporary_prefix(path), dir=path.absolute().parent)
-        os.close(handle)
-        beside = Path(name)
-        try:
-            yield beside
-            sync_to_disk(beside)
-            os.chmod(beside, 0o644)
-            os.replace(beside, path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-        sync_to_disk(path.absolute().parent)
 
 
 def _swap(beside: Path, path: Path) -> None:
@@ -524,26 +400,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def temporary_prefix(path: Path) -> str:
-    """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
-    return f".{path.name}.{_machine()}.{os.getpid()}."
-
-
-def is_temporary(path: Path) -> bool:
-    """Whether a name begins with a `temporary_prefix`."""
-    return re.match(r"\..+\.[0-9a-f]{12}\.[0-9]+\.", path.name) is not None
-
-
-def _machine() -> str:
-    """Return 12 hex digits that change wherever a process id may mean another process: host, boot, PID namespace."""
-    facts = [socket.gethostname()]
-    with suppress(OSError):  # only Linux has these
-        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
-        facts.append(str(os.stat("/proc/self/ns/pid").st_ino))
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
-
-
-def _sweep(path: Path) -> None:
+def _remove_leftovers(path: Path) -> None:
     """Remove what killed runs left next to an output, and restore an output that one of them had moved away."""
     for leftover in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.*"):
         owner = _TEMPORARY.fullmatch(leftover.name.removeprefix(f".{path.name}."))
@@ -574,13 +431,31 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def sync_to_disk(path: Path) -> None:
-    """Flush a file or a folder's entries to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+def _machine() -> str:
+    """Return 12 hex digits that change wherever a process id may mean another process: host, boot, PID namespace."""
+    facts = [socket.gethostname()]
+    with suppress(OSError):  # only Linux has these
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        facts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep out other processes that change the marker of a folder, where the system supports locks.
+
+    The folder above is locked: another process that writes the same output may replace the folder itself.
+    """
+    handle = None
+    with suppress(OSError):
+        handle = os.open(folder.absolute().parent, os.O_RDONLY)
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
     try:
-        os.fsync(handle)
+        yield
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 @contextmanager

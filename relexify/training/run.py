@@ -21,7 +21,8 @@ from relexify.pretrained.runnable import check_finite
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
-from relexify.storage.files import MARKER, check_inputs, check_space, write_file, write_folder
+from relexify.storage.files import MARKER, check_space, write_file, write_folder
+from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder, read_entry
 from relexify.text import TextSource

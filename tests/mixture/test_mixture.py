@@ -26,7 +26,8 @@ from relexify.mixture import (
     rows_to_csr,
     softmax_weights,
 )
-from relexify.storage.files import Provenance, load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
+from relexify.storage.files import Provenance
 from relexify.tokens import vocabulary_of
 from tests import pico
 

@@ -18,20 +18,19 @@ import numpy as np
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.files import (
     MARKER,
     _machine,
-    check_inputs,
     check_output,
     check_space,
-    load_arrays,
     record_file,
-    save_arrays,
     sha256_of,
     temporary_prefix,
     write_file,
     write_folder,
 )
+from relexify.storage.inputs import check_inputs
 from relexify.text import Corpus
 
 
@@ -91,8 +90,8 @@ def test_a_process_killed_while_writing_leaves_the_old_output_whole(tmp_path):
     write_file(tmp_path / "file", "old")
     code = f"""
         import os, signal
-        from relexify.storage.files import _beside
-        with _beside({str(tmp_path / "file")!r}) as beside:
+        from relexify.storage.files import atomic_file
+        with atomic_file({str(tmp_path / "file")!r}) as beside:
             beside.write_text("half")
             os.kill(os.getpid(), signal.SIGKILL)
     """

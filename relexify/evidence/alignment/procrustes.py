@@ -19,7 +19,8 @@ from relexify.evidence.lexicon.correspondences import Correspondences, choose_he
 from relexify.evidence.lexicon.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality, translation_quality
 from relexify.evidence.vectors.word_vectors import WordVectors
-from relexify.storage.files import Provenance, load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
+from relexify.storage.files import Provenance
 
 __all__ = [
     "Refinement",

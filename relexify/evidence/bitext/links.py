@@ -14,7 +14,7 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.bitext.encoding import EncodedBitext
-from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.text.decoding import read_blocks
 
 __all__ = ["DirectedLinks", "Links", "parse_links", "read_links", "sorted_distinct"]

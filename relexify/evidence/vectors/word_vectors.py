@@ -15,7 +15,7 @@ from relexify.errors import InputError
 from relexify.evidence.vectors.mapped_rows import add_rows, source_of
 from relexify.evidence.vectors.ngrams import Ngrams
 from relexify.progress import track
-from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
 
 __all__ = ["HasMatrix", "WordVectors", "load_saved_vectors"]
 

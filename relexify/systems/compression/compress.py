@@ -31,16 +31,9 @@ from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
-from relexify.storage.files import (
-    MARKER,
-    Provenance,
-    check_output,
-    load_arrays,
-    save_arrays,
-    write_file,
-    write_folder,
-)
+from relexify.storage.files import MARKER, Provenance, check_output, write_file, write_folder
 from relexify.storage.fingerprint import describe
 from relexify.storage.work import inherited_notes
 from relexify.systems.compression.codes import check_codes, codes_of, smallest_base, table_sizes

@@ -19,7 +19,8 @@ from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.pretrained.names import check_name
 from relexify.registry import choose
-from relexify.storage.files import check_inputs, check_output
+from relexify.storage.files import check_output
+from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
 from relexify.storage.work import output_notes, read_notes
 from relexify.systems.transfer.options import Transfer

@@ -11,8 +11,8 @@ import numpy as np
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
-from relexify.storage.files import load_arrays, save_arrays
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.start import ExtensionCheck
 from relexify.tokens import Extension, encoder_of, extend_tokenizer, make_encodable, vocabulary_of

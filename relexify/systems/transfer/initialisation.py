@@ -20,8 +20,8 @@ from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
-from relexify.storage.files import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.revisions import EVIDENCE, PRIORS, TOKENIZERS
 from relexify.systems.transfer.checks import method_options

@@ -30,7 +30,8 @@ from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.scoring import Score
-from relexify.storage.files import check_inputs, is_written, write_file
+from relexify.storage.files import is_written, write_file
+from relexify.storage.inputs import check_inputs
 from relexify.storage.json import read_json
 from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder

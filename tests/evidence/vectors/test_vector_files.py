@@ -13,7 +13,7 @@ from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors import Ngrams, WordVectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
 from tests.evidence.vectors.fasttext_file import FastTextFile
 
 GENERATOR = np.random.default_rng(1)

@@ -22,7 +22,7 @@ from relexify.mixture import PrecomputedRows
 from relexify.pretrained import runnable
 from relexify.progress import report_to
 from relexify.steps import STEPS, RunContext
-from relexify.storage.files import load_arrays, save_arrays
+from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import read_notes
 from relexify.systems.transfer import checks, initialisation

@@ -141,7 +141,8 @@ class Step:
         validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
         summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
-        summarise_notes: Returns the same, as far as the notes (`relexify.json`) of a model tell, if other steps follow.
+        summarise_notes: Returns what the notes (`relexify.json`) of a model say about the step, as tables and
+            sentences, which a command prints if other steps follow, and which reports show.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         shares: Reads shares from 0 to 1 that say how good the step's evidence was, by name, from the folder that it
             wrote; a comparison shows them beside the scores of its runs.

@@ -37,7 +37,7 @@ __all__ = [
 MAX_MESSAGE = 1_000
 """Characters of a message that are shown; user input inside it may be arbitrarily long."""
 UNLIMITED = 10_000
-"""Width of a table that is not shown on a terminal: a program that reads it wants no line breaks."""
+"""Width of a table that is not shown on a terminal, so that a program that reads it finds no line breaks."""
 
 console = Console(stderr=True, emoji=False)
 """Progress, messages and errors, on stderr."""

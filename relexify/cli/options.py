@@ -100,7 +100,7 @@ def check_model(name: str | None) -> str | None:
 
 
 def _check_device(name: str) -> str:
-    """Reject what is no device, and CUDA if it is certain that torch has none; the rest, `chosen_device` finds out."""
+    """Reject a name that is not a device, and CUDA if torch certainly lacks it; `chosen_device` validates the rest."""
     if not re.fullmatch(r"auto|(cpu|cuda|mps)(:\d+)?", name):
         raise InputError(f"--device {name!r} is not a device to compute on: use cpu, cuda or auto")
     if name.startswith("cuda") and (reason := _reason_without_cuda()):
@@ -241,7 +241,7 @@ def chosen_device(name: str) -> str:
     """Return the device to use; `auto` is a GPU if there is one.
 
     Raises:
-        InputError: It is no device, or it is not available.
+        InputError: It is not a device, or it is not available.
     """
     import torch
 

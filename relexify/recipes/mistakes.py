@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, TypeVarTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
@@ -13,6 +13,9 @@ from pydantic_core import PydanticCustomError
 from relexify.errors import InputError
 
 __all__ = ["UNKNOWN", "UNSET", "Origin", "checked", "describe_value", "explain", "invalid", "located"]
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 
 UNKNOWN, UNSET = "unknown", "unset"
 """Kinds of errors that validators raise: a key that a table does not have, and a variable that is not set."""
@@ -56,7 +59,7 @@ def invalid(message: object) -> PydanticCustomError:
     return PydanticCustomError(_INVALID, "{message}", {"message": str(message)})
 
 
-def checked(function: Callable[..., Any], *arguments: Any) -> Any:
+def checked(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
     """Call a function inside a validator, so that its `InputError` is reported with the key."""
     try:
         return function(*arguments)

@@ -1,13 +1,22 @@
 """The schema of a recipe: a table is a dataclass, its keys are the fields, and their types say what is valid.
 
-`table_type` makes a pydantic type of a dataclass, and `build` the dataclass of what it validated.
+`table_type` makes a pydantic type of a dataclass, and `build` the dataclass of what it validated. The type of a field
+may carry a mark that says how a value is read:
+
+    Annotated[…, "text"]           the name of a text, or a list of names (`TextInput` of `relexify.text`)
+    Annotated[…, "named texts"]    a file, or a table of files by name
+    Annotated[str, "model"]        a model (`ModelName` of `relexify.steps`)
+    Annotated[str, REGISTRY]       a name in a registry, or in another mapping
+    Annotated[…, Flattened(…)]     further options, whose keys are in the same table
+
+Paths in values are made absolute: the folder that they are relative to is the context of the validation.
 """
 
 from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -108,7 +117,7 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
     """Return a type that validates a table with these keys and gives those that it has, as a dict.
 
     Args:
-        name: Of the type.
+        name: The name of the type.
         keys: For each key its type, and `...` if it is required, else None.
     """
 
@@ -183,10 +192,10 @@ def value_type(kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
         return Annotated[list[value_type(arguments[0], None)], AfterValidator(_tuple)]  # type: ignore[misc]
     if origin is Mapping:
         return dict[str, value_type(arguments[1], None)]  # type: ignore[misc]
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         if not is_dataclass(default):
             default = None
-        nested = table_type(kind, default)  # type: ignore[arg-type]
+        nested = table_type(kind, default)
         return Annotated[nested, AfterValidator(lambda given: checked(build, kind, given, default))]
     if kind is int:
         return Annotated[int, Bounds(ge=-(2**63), lt=2**63)]
@@ -206,6 +215,7 @@ def inherits(entry: Field[Any]) -> bool:
 
 
 def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
+    """Return the type for `Annotated[kind, *marks]`; marks that are not of the schema are pydantic's own."""
     for mark in marks:
         if mark == "text":
             return Annotated[list[_TEXT], WrapValidator(_texts)]
@@ -219,8 +229,9 @@ def _marked_type(kind: Any, marks: tuple[Any, ...], default: Any) -> Any:
 
 
 def _absolute(function: Callable[[str, Path], str], value: object, info: ValidationInfo) -> object:
+    """Make a path absolute with one of the functions of `paths.py`, and report its errors with the key."""
     if not isinstance(value, str):
-        return value
+        return value  # its type is rejected later
     folder: Any = info.context
     try:
         return function(value, folder)
@@ -262,8 +273,8 @@ def _named_texts(value: object, validate_table: ValidatorFunctionWrapHandler, in
     return {checked(_folder_name, name): text for name, text in validate_table(value).items()}
 
 
-def _chosen(known: Any, kind: str | None, value: str, info: ValidationInfo) -> str:
-    return str(checked(choose, value, known, kind or info.field_name))
+def _chosen(known: Collection[str], kind: str | None, value: str, info: ValidationInfo) -> str:
+    return checked(choose, value, known, kind or str(info.field_name))
 
 
 def _inherited(kind: Any) -> list[str]:

@@ -117,7 +117,7 @@ def evaluate_entries(
             scores are there.
         entries: The tasks.
         step: The step of training that the model is from; None for its end.
-        folder: For scores and unfinished work; all of it belongs to one run.
+        folder: Holds scores and unfinished work; all of it belongs to one run.
         device: Where probes and parsers are computed.
     """
     from relexify.evaluation.evaluate import evaluate_task
@@ -129,8 +129,8 @@ def evaluate_entries(
         if found[entry.title] is None or entry.title in starts:
             starts.add(entry.start)
     encoders: dict[str, Path] = {}
-    works = _works(entries, step, folder)
-    for entry, work in zip(entries, works, strict=True):
+    work_folders = _work_folders(entries, step, folder)
+    for entry, work in zip(entries, work_folders, strict=True):
         if found[entry.title] is not None and entry.title not in starts:
             continue
         when = "at the end of training" if step is None else f"at step {step:,}"
@@ -145,19 +145,20 @@ def evaluate_entries(
             result = evaluate_task(start[str(entry.language)], entry.files, options, folder=work)
         if result.encoders:
             encoders[entry.title] = result.encoders[0]
+        chosen = {}
+        if result.chosen is not None:
+            chosen = {"learning_rate": result.chosen.learning_rate, "batch": result.chosen.batch}
         scores = TaskScores(
             entry.title,
             step,
             tuple(seed.scores for seed in result.per_seed),
-            {name: tuple(seed.scores for seed in each.per_seed) for name, each in result.tests.items()},
-            {}
-            if result.chosen is None
-            else {"learning_rate": result.chosen.learning_rate, "batch": result.chosen.batch},
-            result.hint,
+            tests={name: tuple(seed.scores for seed in each.per_seed) for name, each in result.tests.items()},
+            chosen=chosen,
+            hint=result.hint,
         )
-        write_file(_file(work), json.dumps(scores.as_table(), indent=1, ensure_ascii=False) + "\n")
+        write_file(_score_file(work), json.dumps(scores.as_table(), indent=1, ensure_ascii=False) + "\n")
         found[entry.title] = scores
-    for work in works:
+    for work in work_folders:
         shutil.rmtree(work, ignore_errors=True)
     return [scores for scores in found.values() if scores is not None]
 
@@ -165,8 +166,8 @@ def evaluate_entries(
 def finished_scores(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[TaskScores | None]:
     """Return the scores of an earlier call of `evaluate_entries`, for each task; None if it was not evaluated."""
     found = []
-    for entry, work in zip(entries, _works(entries, step, folder), strict=True):
-        path = _file(work)
+    for entry, work in zip(entries, _work_folders(entries, step, folder), strict=True):
+        path = _score_file(work)
         scores = _scores(read_json(path), entry) if path.exists() else None
         if scores is None and path.exists():
             logger.warning("%s is corrupt; evaluating again.", path)
@@ -200,7 +201,7 @@ def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
         return None
 
 
-def _works(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[Path]:
+def _work_folders(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[Path]:
     """Return the folders for unfinished work, named by what the scores depend on."""
     moment = "end" if step is None else f"step{step}"
     keys = _fingerprints(entries)
@@ -215,5 +216,6 @@ def _fingerprints(entries: Sequence[TaskEntry]) -> list[str]:
     return list(keys.values())
 
 
-def _file(work: Path) -> Path:
+def _score_file(work: Path) -> Path:
+    """Return the file for the scores of an evaluation, beside the folder for its unfinished work."""
     return work.with_name(f"{work.name}.json")

@@ -108,8 +108,9 @@ def _print_changes(model: Path, since: Path) -> None:
 def _words_by_origin(mixture: Mixture) -> dict[str, list[int]]:
     """Return the ids of the words by what they were made from, without empty groups.
 
-    The mixture records where a row was copied, and else its weights. In a blend, they tell a known meaning from a
-    guessed one by its share beside the source pieces; of other methods, only how much comes from other tokens is known.
+    The mixture records which rows were copied, and the weights of the others. In a blend, the share of the weights
+    beside the source pieces distinguishes a known meaning from a guessed one; in other methods, it says only how much
+    comes from other tokens.
     """
     import numpy as np
 

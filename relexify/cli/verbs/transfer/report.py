@@ -24,6 +24,6 @@ def report(
     """
     from relexify.reports.html import report as write_report
 
-    written = write_report(folder)
-    results.print(f"The report is in [bold]{escape(str(written))}[/]", soft_wrap=True)
-    emit(report=written)
+    path = write_report(folder)
+    results.print(f"The report is in [bold]{escape(str(path))}[/]", soft_wrap=True)
+    emit(report=path)

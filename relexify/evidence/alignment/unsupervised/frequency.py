@@ -45,10 +45,10 @@ NEAR_SPREADS = 3
 FEWEST = 10
 """Fewer distinct words than this give no map."""
 LEAST_STABILITY, LEAST_WORDS = 0.05, 100
-"""A map is trusted if two maps agree on more than this share of the words plus this number of words: unrelated clouds
-of 400 to 1,000 words agreed on up to 106 words,"""
+"""A map is trusted only if two maps agree on this share of the words plus this number of words: unrelated clouds of 400
+to 1,000 words agreed on up to 106 words."""
 TIMES_CHANCE = 3
-"""and on this many times as many words as in a control without any correspondence."""
+"""They must also agree on this many times as many words as in a control without any correspondence."""
 BANDS = 20
 """Frequency bands of the control, each with a mean vector of its own."""
 

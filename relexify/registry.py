@@ -86,7 +86,7 @@ def search_in(kind: str, *modules: str) -> None:
     """Declare which modules add entries to the registry of a kind; they are imported at its first lookup.
 
     Args:
-        kind: Of the registry, such as `"method"`.
+        kind: The kind of the registry, such as `"method"`.
         modules: Names of modules. Of a package, every module directly below it is imported; `a.*.b` is the module `b`
             of every package in `a` that has one.
     """

@@ -92,7 +92,7 @@ class Sample:
 
     Attributes:
         text: The continuation of the prompt, in the invented language.
-        gloss: The same word by word in English.
+        gloss: The text word by word in English.
     """
 
     text: str
@@ -129,7 +129,7 @@ def run_demonstration(
     """Invent a language, transfer a model to it with and without a dictionary, train for a few steps, and compare.
 
     Args:
-        options: What to show.
+        options: The model, the sizes of text and dictionary, and the training.
         report: Called with a line of text at the start of each part.
     """
     check_output(options.output, options.model, overwrite=options.overwrite)

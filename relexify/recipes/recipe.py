@@ -55,7 +55,7 @@ class Recipe:
     """The content of a recipe file; paths are absolute.
 
     Attributes:
-        title: For reports.
+        title: The title of reports.
         output: The folder to write.
         model: The pretrained model to start from: a folder, a Hub name or a packaged model.
         corpus: Text in the target language: a name, or several.

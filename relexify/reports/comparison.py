@@ -66,7 +66,7 @@ class Comparison:
     """Several runs on the same text.
 
     Attributes:
-        title: Of the report.
+        title: The title of the report.
         curves: One curve for each seed of every run, by the run's name, in the order of the tables.
         notes: Further facts (machine, model, …), as plain data for json.
         tasks: The scores on tasks, by the run's name; those of all seeds in one list.
@@ -127,7 +127,7 @@ class Comparison:
             metric: One of `METRICS`.
 
         Raises:
-            InputError: There is no such run or metric, or the share lies outside.
+            InputError: There is no such run or metric, or the share is not between 0 and 1.
         """
         if not 0 <= share <= 1:
             raise InputError(f"share = {share} is not a share: give a number from 0 to 1")

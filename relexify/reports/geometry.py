@@ -88,7 +88,7 @@ class HiddenStates:
 
         Args:
             among: Whether each token may be chosen [tokens].
-            count: How many, at most.
+            count: The largest number of tokens to return.
         """
         tokens, counts = np.unique(self.ids[among[self.ids]], return_counts=True)
         return [int(token) for token in tokens[np.argsort(-counts, kind="stable")[:count]]]
@@ -99,8 +99,8 @@ class LayerSimilarities:
     """Mean cosines of hidden states, one for each layer; the first is what goes into the first layer.
 
     Attributes:
-        inter: Of different tokens.
-        intra: Of the same token at different positions.
+        inter: Mean cosine of different tokens.
+        intra: Mean cosine of the same token at different positions.
         positions: Number of positions.
     """
 
@@ -114,7 +114,7 @@ class Neighbourhood:
     """A word and the words nearest to it in a space.
 
     Attributes:
-        cosines: Of the word with every other one [n - 1].
+        cosines: Cosines of the word with all others [n - 1].
         words: The word itself, then its neighbours, the nearest first.
         points: These words on their two main axes [words × 2].
     """
@@ -214,7 +214,7 @@ def neighbourhood(rows: np.ndarray, words: Sequence[str], index: int, count: int
 
     Args:
         rows: Vectors [n × d].
-        words: What each of them stands for [n].
+        words: The word of each vector [n].
         index: Row of the word.
         count: Number of neighbours.
     """

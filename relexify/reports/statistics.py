@@ -15,9 +15,9 @@ class Statistic:
     """A number measured once for each seed.
 
     Attributes:
-        mean: Over the seeds.
+        mean: The mean over the seeds.
         deviation: The sample standard deviation; None for a single seed, NaN if a value is not finite.
-        seeds: How many there are.
+        seeds: Number of seeds.
         step: The step of training at which it was measured; the mean of them if every seed has its own.
     """
 

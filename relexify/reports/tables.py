@@ -157,7 +157,7 @@ def stage_rows(comparison: Comparison) -> list[list[str]]:
     its embeddings are its own.
 
     Args:
-        comparison: Of bilingual models, each with another curve for the target language alone.
+        comparison: A comparison of bilingual models, each with another curve for the target language alone.
     """
     source, target = comparison.languages
     header = ["run", f"{target}, initialised", f"{target}, embeddings trained", f"{target}, end"]

@@ -150,7 +150,7 @@ class WorkFolder:
         """Return the folder of an intermediate result; fill it unless an earlier run did.
 
         Args:
-            name: Of the folder inside the work folder.
+            name: The name of the folder inside the work folder.
             make: Fills an empty folder, which then appears under its name at once.
         """
         folder = self.path / name

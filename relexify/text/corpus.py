@@ -185,7 +185,7 @@ class Corpus:
         return self
 
     def ensure_not_held_out(self, held_out: Corpus) -> Corpus:
-        """Return the corpus if it has text besides the held-out text, as far as the names of their files tell.
+        """Return the corpus if it has text besides the held-out text, judged by their sources alone.
 
         Raises:
             InputError: Each of its sources, or the same part of it, is also held-out text.

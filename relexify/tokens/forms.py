@@ -49,6 +49,11 @@ class TokenForm(NamedTuple):
         return f" {self.text}" if self.starts_word else self.text
 
     @property
+    def readable(self) -> str:
+        """The surface as people read it: bytes that are not valid UTF-8 are written as `\\xc3`."""
+        return self.surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+    @property
     def is_neutral(self) -> bool:
         """Whether it has no letter or mark of any script: digits, punctuation, white space, parts of characters."""
         return bool(self.text) and (

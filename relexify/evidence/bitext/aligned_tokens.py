@@ -107,8 +107,8 @@ def cached_links(
 
     Args:
         bitext: Parallel text.
-        pairs: The same in tokens.
-        tokenizers: Of the source language and of the target language.
+        pairs: The parallel text in tokens.
+        tokenizers: The tokenizers of the source language and of the target language.
         most_pairs: The largest number of pairs that `pairs` was limited to.
 
     Raises:

@@ -66,7 +66,7 @@ def find_correspondences(
     A word is looked up as it is, in lower case and in title case, and every combination found on both sides counts. So
     a lower-case pair counts four times: on each side, the word itself equals its lower case. WECHSEL weights its
     dictionary this way, and its rotations are reproduced only with these repeats. Upper and lower case are those of
-    the language: the dictionary tells whether it has an i without a dot, as Turkish does.
+    the language: its words in the dictionary show whether it has an i without a dot, as Turkish does.
 
     Args:
         lexicon: The dictionary.

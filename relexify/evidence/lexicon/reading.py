@@ -116,7 +116,7 @@ def _read_lists(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _translates_all(phrase: list[str], items: list[str]) -> bool:
-    """Whether a side is one phrase with as many words as a list has items; the "to" of "to go" is no word of it."""
+    """Whether a side is one phrase with as many words as a list has items; the "to" of "to go" does not count."""
     return len(phrase) == 1 and len(phrase[0].removeprefix("to ").split()) == len(items)
 
 

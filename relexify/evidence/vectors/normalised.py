@@ -82,7 +82,7 @@ def _normalised_ngrams(ngrams: Ngrams, words: list[str], names: list[str], weigh
     Args:
         ngrams: The n-grams of the words as they are written.
         words: Words, then texts.
-        names: The same, normalised.
+        names: The words and texts, normalised.
         weights: Frequencies of the words, [words].
     """
     texts = names[len(weights) :]

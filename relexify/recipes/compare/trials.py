@@ -97,7 +97,7 @@ class Trial:
 
     Attributes:
         run: The name of the run.
-        title: For logs.
+        title: Its name in logs.
         plan: The plan of its last training, for reports.
         context: The run with the options of the variant.
         steps: Its steps.

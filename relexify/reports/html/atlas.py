@@ -1,4 +1,4 @@
-"""The token atlas: every target token with its source tokens, its neighbours and its place on a map, compressed.
+"""The token atlas: every target token with its source tokens, its neighbours and its position on a map, compressed.
 
 The browser decompresses and reads it (script.js). The format is gzip of: the length of the header (uint32), the header
 in json, padding to a multiple of 4, the arrays one after the other, each padded to a multiple of 4 (little-endian), and
@@ -120,9 +120,9 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
 
 def readable(token: str, spelling: Spelling) -> str:
     """Return a token as people read it: with the space before a word, bytes as \\xC3, line ends and the like as ␊."""
-    text = spelling.read(token).surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(
-        chr(_CONTROL_PICTURES + ord(character)) if ord(character) < _FIRST_SHOWN else character for character in text
+        chr(_CONTROL_PICTURES + ord(character)) if ord(character) < _FIRST_SHOWN else character
+        for character in spelling.read(token).readable
     )
 
 

@@ -23,7 +23,7 @@ def draw_curves(
 
     Args:
         curves: Steps and values of each curve, by its name; values that are not finite are left out.
-        label: Of the vertical axis.
+        label: The label of the vertical axis.
         unit: What the horizontal axis counts, in the singular.
     """
     finite = {name: [point for point in points if math.isfinite(point[1])] for name, points in curves.items()}

@@ -21,7 +21,7 @@ class Section:
     """A section of a page.
 
     Attributes:
-        name: Of its anchor, in lower case.
+        name: The name of its anchor, in lower case.
         title: Its heading.
         body: Its content in HTML.
     """
@@ -35,7 +35,7 @@ def render(title: str, subtitle: str, sections: Sequence[Section], *, data: byte
     """Return a page that needs nothing else.
 
     Args:
-        title: Of the page.
+        title: The title of the page.
         subtitle: One line below it.
         sections: Its sections; those without a body are left out.
         data: The packed token atlas, if a section shows it.

@@ -14,7 +14,6 @@ from relexify.errors import InputError, VocabularyError
 
 if TYPE_CHECKING:
     from relexify.mixture import Mixture
-    from relexify.tokens import Spelling
 
 __all__ = ["inspect"]
 
@@ -162,7 +161,7 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
         others: list[tuple[str, float]] = []
         for token, weight in mixture.sources(id):
             (parts if is_part_of(mixture.source_spelling.read(token), word) else others).append((token, weight))
-        name = repr(_readable(mixture.target_tokens[id], mixture.target_spelling))
+        name = repr(word.readable)
         is_cut = is_cut or max(len(parts), len(others)) > sources
         rows.append((name, _joined(mixture, others, sources), _joined(mixture, parts, sources)))
     headers = ("word", "from other tokens", "from its spelling")
@@ -188,7 +187,7 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[
     shown = table(title, "target token", "source tokens")
     shown.columns[1].justify = "left"
     for id in chosen:
-        name = repr(_readable(mixture.target_tokens[id], mixture.target_spelling))
+        name = repr(mixture.target_spelling.read(mixture.target_tokens[id]).readable)
         shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
     print_table(shown)
     _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
@@ -208,7 +207,7 @@ def _print_token(mixture: Mixture, id: int, sources: int) -> None:
 
 def _joined(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:
     """Return source tokens with their weights in one line: the first ones, and the sum of the others."""
-    shown = [f"{_readable(token, mixture.source_spelling)!r} {weight:.2f}" for token, weight in weighted[:limit]]
+    shown = [f"{mixture.source_spelling.read(token).readable!r} {weight:.2f}" for token, weight in weighted[:limit]]
     if rest := weighted[limit:]:
         shown.append(f"{_count_others(rest)} {sum(weight for _, weight in rest):.2f}")
     return ", ".join(shown)
@@ -230,25 +229,20 @@ def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
     from relexify.mixture import Origin
 
     return {
-        "token": _readable(mixture.target_tokens[id], mixture.target_spelling),
+        "token": mixture.target_spelling.read(mixture.target_tokens[id]).readable,
         "id": id,
         "origin": Origin(int(mixture.origin[id])).name.lower(),
         "sources": [
-            {"token": _readable(token, mixture.source_spelling), "weight": weight}
+            {"token": mixture.source_spelling.read(token).readable, "weight": weight}
             for token, weight in mixture.sources(id, sources)
         ],
     }
 
 
-def _readable(token: str, spelling: Spelling) -> str:
-    """Return a token as people read it, independent of the tokenizer family."""
-    return spelling.read(token).surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def _ids(word: str, mixture: Mixture) -> list[int]:
     """Return the ids of tokens that are spelled `word`, or whose text is `word`; empty if there are none."""
     written = word.strip()
-    texts = (_readable(token, mixture.target_spelling).strip() for token in mixture.target_tokens)
+    texts = (mixture.target_spelling.read(token).readable.strip() for token in mixture.target_tokens)
     pairs = enumerate(zip(mixture.target_tokens, texts, strict=True))
     return [id for id, (token, text) in pairs if token == word or (written and text == written)]
 

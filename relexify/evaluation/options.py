@@ -21,6 +21,7 @@ _OVERRIDES = (
     "epochs", "batch", "learning_rate", "score_learning_rate", "warmup", "length", "weight_decay", "beta2", "epsilon",
     "clip",
 )  # fmt: skip
+"""Fields of `Evaluation` that, if they are set, replace those of the task's training options."""
 
 
 @dataclass(frozen=True, kw_only=True)

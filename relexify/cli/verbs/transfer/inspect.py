@@ -57,33 +57,50 @@ def inspect(
         raise InputError(f"{model} contains no {MIXTURE_FILE}: give a folder written by relexify transfer")
     mixture = Mixture.load(file)
     if tokens:
-        ids = {token: _ids(token, mixture) for token in tokens}
-        unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
-        if len(unknown) == len(tokens):
-            raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
-        found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
-        for id in found:
-            _print_token(mixture, id, sources)
-        _print_limit(any(len(mixture.sources(id)) > sources for id in found), sources)
-        for pair in unknown.items():
-            console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
-        return emit(tokens=[_described(mixture, id, sources) for id in found], unknown=unknown)
+        return _print_tokens(model, mixture, tokens, sources)
     if sample is not None:
-        found = _print_sample(mixture, sample, sources, seed)
-        return emit(tokens=[_described(mixture, id, sources) for id in found], unknown={})
-    groups = _words_by_origin(mixture)
-    sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
-    shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
-    cut = [
-        _print_words(f"{name}: {len(words)} of {len(groups[name]):,} words", mixture, words, sources)
-        for name, words in shown.items()
-    ]
-    _print_limit(any(cut), sources)
-    emit(
-        groups=[{"name": name, "words": len(words), "shown": shown[name]} for name, words in groups.items()],
-        tokens=[_described(mixture, id, sources) for words in shown.values() for id in words],
-        unknown={},
-    )
+        return _print_sample(mixture, sample, sources, seed)
+    return _print_frequent_words(mixture, sources)
+
+
+def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> None:
+    """Print the heaviest source tokens of some tokens or words, and how much the others weigh."""
+    ids = {token: _ids(token, mixture) for token in tokens}
+    unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
+    if len(unknown) == len(tokens):
+        raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
+    found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
+    described = [_described(mixture, id, sources) for id in found]
+    for token in described:
+        shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight")
+        for source in token["sources"]:
+            shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
+        if rest := mixture.sources(token["id"])[sources:]:
+            shown.add_row(_count_others(rest), f"{sum(weight for _, weight in rest):.3f}")
+        print_table(shown)
+    _print_limit(any(len(mixture.sources(id)) > sources for id in found), sources)
+    for pair in unknown.items():
+        console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
+    emit(tokens=described, unknown=unknown)
+
+
+def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> None:
+    """Print random tokens that are not copied, each with its heaviest source tokens."""
+    import numpy as np
+
+    from relexify.mixture import Origin
+
+    mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
+    chosen = [int(id) for id in np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)]
+    title = f"{len(chosen)} random tokens of {len(mixed):,} that are not copied (mixed or pieces)"
+    shown = table(title, "target token", "source tokens")
+    shown.columns[1].justify = "left"
+    for id in chosen:
+        name = repr(mixture.target_spelling.read(mixture.target_tokens[id]).readable)
+        shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
+    print_table(shown)
+    _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
+    emit(tokens=[_described(mixture, id, sources) for id in chosen], unknown={})
 
 
 def _print_changes(model: Path, since: Path) -> None:
@@ -102,6 +119,23 @@ def _print_changes(model: Path, since: Path) -> None:
         shown.add_row(f"{change.first:,} – {change.last:,}", f"{change.cosine:.3f}", f"{change.distance:.3f}")
     print_table(shown)
     emit(changes=changes)
+
+
+def _print_frequent_words(mixture: Mixture, sources: int) -> None:
+    """Print the most frequent words, grouped by what they were made from."""
+    groups = _words_by_origin(mixture)
+    sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
+    shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
+    cut = [
+        _print_words(f"{name}: {len(words)} of {len(groups[name]):,} words", mixture, words, sources)
+        for name, words in shown.items()
+    ]
+    _print_limit(any(cut), sources)
+    emit(
+        groups=[{"name": name, "words": len(words), "shown": shown[name]} for name, words in groups.items()],
+        tokens=[_described(mixture, id, sources) for words in shown.values() for id in words],
+        unknown={},
+    )
 
 
 def _words_by_origin(mixture: Mixture) -> dict[str, list[int]]:
@@ -173,36 +207,6 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
         shown.add_row(*(escape(row[column]) for column in used))
     print_table(shown)
     return is_cut
-
-
-def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> list[int]:
-    """Print random tokens that are not copied, each with its heaviest source tokens, and return their ids."""
-    import numpy as np
-
-    from relexify.mixture import Origin
-
-    mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
-    chosen = [int(id) for id in np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)]
-    title = f"{len(chosen)} random tokens of {len(mixed):,} that are not copied (mixed or pieces)"
-    shown = table(title, "target token", "source tokens")
-    shown.columns[1].justify = "left"
-    for id in chosen:
-        name = repr(mixture.target_spelling.read(mixture.target_tokens[id]).readable)
-        shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
-    print_table(shown)
-    _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
-    return chosen
-
-
-def _print_token(mixture: Mixture, id: int, sources: int) -> None:
-    """Print the heaviest source tokens of a token, and how much the others weigh."""
-    token = _described(mixture, id, sources)
-    shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight")
-    for source in token["sources"]:
-        shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
-    if rest := mixture.sources(id)[sources:]:
-        shown.add_row(_count_others(rest), f"{sum(weight for _, weight in rest):.3f}")
-    print_table(shown)
 
 
 def _joined(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:

@@ -78,7 +78,7 @@ class Confusion:
 def accuracy(gold: Sequence[object], predicted: Sequence[object], *, task: str, unit: str = "examples") -> Score:
     """Return the share of labels that are right; `unit` is what has a label."""
     _check(gold, predicted)
-    right = sum(one == other for one, other in zip(gold, predicted, strict=True))
+    right = sum(label == prediction for label, prediction in zip(gold, predicted, strict=True))
     return _score(task, "accuracy", right / len(gold), len(gold), unit)
 
 
@@ -95,15 +95,15 @@ def word_accuracy(gold: Sequence[Labels], predicted: Sequence[Labels], /, *, tas
 def f1(gold: Labels, predicted: Labels, *, task: str) -> Score:
     """Return the harmonic mean of precision and recall of the label 1."""
     _check(gold, predicted)
-    found = list(zip(gold, predicted, strict=True)).count(("1", "1"))
-    return _score(task, "F1", _share(2 * found, predicted.count("1") + gold.count("1")), len(gold))
+    right = list(zip(gold, predicted, strict=True)).count(("1", "1"))
+    return _score(task, "F1", _share(2 * right, predicted.count("1") + gold.count("1")), len(gold))
 
 
 def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str) -> tuple[Score, Score, Score]:
     """Return the mean of accuracy and F1, and both of them: GLUE's scores for MRPC."""
-    share, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task)
-    mean = (share.value + harmonic.value) / 2
-    return _score(task, "mean of accuracy and F1", mean, len(gold)), share, harmonic
+    right, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task)
+    mean = (right.value + harmonic.value) / 2
+    return _score(task, "mean of accuracy and F1", mean, len(gold)), right, harmonic
 
 
 def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) -> tuple[Score, Score]:
@@ -121,27 +121,14 @@ def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) ->
     return _score(task, "exact matches", exact, len(gold)), _score(task, "F1 of words", overlap, len(gold))
 
 
-def _answer_words(answer: str) -> list[str]:
-    """Return the words of an answer: single kana or Chinese characters, and runs of other letters, marks and digits."""
-    # `\w` would drop marks, which are the vowels of many scripts.
-    kept = "".join(each if unicodedata.category(each)[0] in "LMN" else " " for each in answer.lower())
-    return re.sub(r"([\u3040-\u9fff])", r" \1 ", kept).split()
-
-
-def _compare_answers(right: list[str], predicted: list[str]) -> tuple[bool, float]:
-    """Return whether two answers are the same, and the F1 of their words."""
-    common = (Counter(right) & Counter(predicted)).total()
-    return right == predicted, _share(2 * common, len(right) + len(predicted)) if right or predicted else 1.0
-
-
 def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:
     """Return Matthews' correlation of two labels, or of more (Gorodkin, 2004): GLUE's score for CoLA."""
     _check(gold, predicted)
-    counts = np.array(confusion(gold, predicted).counts, dtype=np.float64)
+    counts = np.array(confusion(gold, predicted).counts, dtype=np.float64)  # [gold × predicted]
     total, right = counts.sum(), np.trace(counts)
-    real, called = counts.sum(axis=1), counts.sum(axis=0)
-    covariance = right * total - real @ called
-    spread = np.sqrt(total**2 - called @ called) * np.sqrt(total**2 - real @ real)
+    per_gold, per_predicted = counts.sum(axis=1), counts.sum(axis=0)
+    covariance = right * total - per_gold @ per_predicted
+    spread = np.sqrt(total**2 - per_predicted @ per_predicted) * np.sqrt(total**2 - per_gold @ per_gold)
     return _score(task, "Matthews correlation", float(covariance / spread) if spread > 0 else 0.0, len(gold))
 
 
@@ -155,10 +142,11 @@ def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str
     from scipy.stats import rankdata  # slow to import, and rarely needed
 
     _check(gold, predicted)
-    real, called = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    if not (np.isfinite(real).all() and np.isfinite(called).all()):
+    expected, found = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    if not (np.isfinite(expected).all() and np.isfinite(found).all()):
         raise InputError("a correlation needs finite numbers: some of those given are not")
-    linear, ranked = _pearson(real, called), _pearson(rankdata(real), rankdata(called))
+    # Spearman's correlation is Pearson's of the ranks.
+    linear, ranked = _pearson(expected, found), _pearson(rankdata(expected), rankdata(found))
     return (
         _score(task, "mean of Pearson and Spearman", (linear + ranked) / 2, len(gold)),
         _score(task, "Pearson correlation", linear, len(gold)),
@@ -182,28 +170,35 @@ def entity_scores(gold: Sequence[Labels], predicted: Sequence[Labels], *, task: 
         MissingExtra: The package seqeval is not installed.
     """
     _check_sentences(gold, predicted)
-    _, found, called, real = _entity_counts(gold, predicted)
-    right, predictions, golds = found.total(), called.total(), real.total()
+    gold_entities, predicted_entities = _entities(gold), _entities(predicted)
+    right = len(gold_entities & predicted_entities)
+    total, predictions = len(gold_entities), len(predicted_entities)
     return (
-        _score(task, "entity F1", _share(2 * right, predictions + golds), golds, "entities"),
-        _score(task, "entity precision", _share(right, predictions), golds, "entities"),
-        _score(task, "entity recall", _share(right, golds), golds, "entities"),
+        _score(task, "entity F1", _share(2 * right, predictions + total), total, "entities"),
+        _score(task, "entity precision", _share(right, predictions), total, "entities"),
+        _score(task, "entity recall", _share(right, total), total, "entities"),
     )
 
 
 def entity_table(gold: Sequence[Labels], predicted: Sequence[Labels]) -> tuple[LabelRow, ...]:
     """Return the scores of each type of entity; arguments as for `entity_scores`."""
     _check_sentences(gold, predicted)
-    types, right, called, real = _entity_counts(gold, predicted)
-    return tuple(_row(type, right[type], called[type], real[type]) for type in types)
+    gold_entities, predicted_entities = _entities(gold), _entities(predicted)
+    gold_counts, predicted_counts, right = (
+        Counter(type for type, *_ in entities)
+        for entities in (gold_entities, predicted_entities, gold_entities & predicted_entities)
+    )
+    types = sorted({*gold_counts, *predicted_counts})
+    return tuple(_row(type, right[type], predicted_counts[type], gold_counts[type]) for type in types)
 
 
 def label_table(gold: Labels, predicted: Labels) -> tuple[LabelRow, ...]:
     """Return the scores of each label."""
     _check(gold, predicted)
-    real, called = Counter(gold), Counter(predicted)
-    right = Counter(one for one, other in zip(gold, predicted, strict=True) if one == other)
-    return tuple(_row(label, right[label], called[label], real[label]) for label in sorted({*real, *called}))
+    gold_counts, predicted_counts = Counter(gold), Counter(predicted)
+    right = Counter(label for label, prediction in zip(gold, predicted, strict=True) if label == prediction)
+    labels = sorted({*gold_counts, *predicted_counts})
+    return tuple(_row(label, right[label], predicted_counts[label], gold_counts[label]) for label in labels)
 
 
 def word_table(gold: Sequence[Labels], predicted: Sequence[Labels]) -> tuple[LabelRow, ...]:
@@ -216,17 +211,20 @@ def confusion(gold: Labels, predicted: Labels) -> Confusion:
     _check(gold, predicted)
     labels = tuple(sorted({*gold, *predicted}))
     pairs = Counter(zip(gold, predicted, strict=True))
-    return Confusion(labels, tuple(tuple(pairs[one, other] for other in labels) for one in labels))
+    return Confusion(labels, tuple(tuple(pairs[label, prediction] for prediction in labels) for label in labels))
 
 
-def _entity_counts(
-    gold: Sequence[Labels], predicted: Sequence[Labels]
-) -> tuple[list[str], Counter[str], Counter[str], Counter[str]]:
-    """Return the types of entities and, by type, how many are right, predicted, and gold."""
-    real, called = _entities(gold), _entities(predicted)
-    types = sorted({type for type, *_ in real | called})
-    right, predictions, golds = (Counter(type for type, *_ in found) for found in (real & called, called, real))
-    return types, right, predictions, golds
+def _answer_words(answer: str) -> list[str]:
+    """Return the words of an answer: single kana or Chinese characters, and runs of other letters, marks and digits."""
+    # `\w` would drop marks, which are the vowels of many scripts.
+    kept = "".join(each if unicodedata.category(each)[0] in "LMN" else " " for each in answer.lower())
+    return re.sub(r"([\u3040-\u9fff])", r" \1 ", kept).split()
+
+
+def _compare_answers(right: list[str], predicted: list[str]) -> tuple[bool, float]:
+    """Return whether two answers are the same, and the F1 of their words."""
+    common = (Counter(right) & Counter(predicted)).total()
+    return right == predicted, _share(2 * common, len(right) + len(predicted)) if right or predicted else 1.0
 
 
 def _entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
@@ -243,8 +241,9 @@ def _entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
     }
 
 
-def _row(label: str, found: int, called: int, real: int) -> LabelRow:
-    return LabelRow(label, _share(found, called), _share(found, real), _share(2 * found, called + real), real)
+def _row(label: str, right: int, predicted: int, gold: int) -> LabelRow:
+    """Return the scores of a label from the numbers of right predictions, of all predictions, and of gold labels."""
+    return LabelRow(label, _share(right, predicted), _share(right, gold), _share(2 * right, predicted + gold), gold)
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> float:
@@ -272,8 +271,8 @@ def _check(gold: Sequence[object], predicted: Sequence[object]) -> None:
 
 def _check_sentences(gold: Sequence[Labels], predicted: Sequence[Labels]) -> None:
     _check(gold, predicted)
-    for number, (one, other) in enumerate(zip(gold, predicted, strict=True), start=1):
-        if len(one) != len(other):
+    for number, (tags, predictions) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if len(tags) != len(predictions):
             raise InputError(
-                f"sentence {number} has {len(one)} tags and {len(other)} predictions: give one for each word"
+                f"sentence {number} has {len(tags)} tags and {len(predictions)} predictions: give one for each word"
             )

@@ -96,18 +96,10 @@ def _sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSentence
         if expected - 1 in predicates and columns[COLUMNS - 1] == NOTHING:
             raise InputError(f"{where}: the predicate {columns[1]!r} has no sense ('_'); give annotated sentences")
     table = list(rows.values())
-    return PredicateSentence(
-        tuple(columns[1] for columns in table),
-        tuple(
-            Proposition(
-                predicate,
-                table[predicate][COLUMNS - 1].rpartition(".")[2],
-                tuple(
-                    (word, columns[COLUMNS + number])
-                    for word, columns in enumerate(table)
-                    if columns[COLUMNS + number] != NOTHING
-                ),
-            )
-            for number, predicate in enumerate(predicates)
-        ),
-    )
+    propositions = []
+    for number, predicate in enumerate(predicates):
+        sense = table[predicate][COLUMNS - 1].rpartition(".")[2]
+        roles = [columns[COLUMNS + number] for columns in table]
+        arguments = tuple((word, role) for word, role in enumerate(roles) if role != NOTHING)
+        propositions.append(Proposition(predicate, sense, arguments))
+    return PredicateSentence(tuple(columns[1] for columns in table), tuple(propositions))

@@ -215,13 +215,10 @@ def _encode_questions(
     ]
     firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
     encoded = _encode_texts(tokenizer, firsts, seconds, length, token_types)
-    rows: list[dict[str, Any]] = [
-        {
-            **{name: [each[name] for each in encoded[number * most : (number + 1) * most]] for name in encoded[0]},
-            "labels": question.label,
-        }
-        for number, question in enumerate(questions)
-    ]
+    rows: list[dict[str, Any]] = []
+    for number, question in enumerate(questions):
+        sequences = encoded[number * most : (number + 1) * most]  # one for each answer
+        rows.append({name: [each[name] for each in sequences] for name in sequences[0]} | {"labels": question.label})
     answers = [len(question.options) for question in questions]
     return Inputs(rows, [str(question.label) for question in questions], answers=answers)
 

@@ -93,15 +93,14 @@ def fine_tune(
     }
     with claimed(folder, identity):
         encoders = {seed: folder / f"encoder-{seed}" for seed in seeds} if keep_encoders else {}
-        results = {seed: _read_seed(folder, seed) for seed in seeds}
-        results |= {seed: None for seed, kept in encoders.items() if not kept.exists()}
-        if None in results.values():
+        finished = {seed: _read_seed(folder, seed) for seed in seeds}
+        # A finished seed is trained again if its encoder is to be kept and was not.
+        finished |= {seed: None for seed, kept in encoders.items() if not kept.exists()}
+        results = list(finished.values())
+        if None in results:
             tuner = FineTuner(model, config, problem, options, data, through)
-            for seed in seeds:
-                results[seed] = results[seed] or tuner.run(seed, folder, encoders.get(seed))
-    return TaskResult(
-        tuple(result for result in results.values() if result is not None), encoders=tuple(encoders.values())
-    )
+            results = [result or tuner.run(seed, folder, encoders.get(seed)) for seed, result in finished.items()]
+    return TaskResult(tuple(filter(None, results)), encoders=tuple(encoders.values()))
 
 
 class FineTuner:

@@ -75,11 +75,11 @@ def test_an_initialisation_has_one_colour_with_every_plan_and_a_plan_one_kind_of
 def test_the_start_does_not_flatten_the_rest():
     from matplotlib.figure import Figure
 
-    from relexify.reports.plots import _draw_panel, _dresses
+    from relexify.reports.plots import _draw_panel, _line_styles
 
     panel = compare(run={0: 30.0, 5: 20.0, 10: 3.0, 100: 1.0}, bad={0: 2.0, 10: 2.0, 100: 4.0})
     axis = Figure().subplots()
-    _draw_panel(axis, panel, _dresses([panel])[0])
+    _draw_panel(axis, panel, _line_styles([panel])[0])
     low, high = axis.get_ylim()
     assert (low, high) == (pytest.approx(0.85), pytest.approx(4.15))  # from 1.0 to 4.0, and a twentieth around
     assert list(axis.lines[0].get_xdata()) == [0, 5, 10, 100]
@@ -88,11 +88,11 @@ def test_the_start_does_not_flatten_the_rest():
 def test_the_start_of_a_short_training_is_seen():
     from matplotlib.figure import Figure
 
-    from relexify.reports.plots import _draw_panel, _dresses
+    from relexify.reports.plots import _draw_panel, _line_styles
 
     panel = compare(random={0: 2.6, 3: 2.3, 6: 2.1}, blend={0: 1.5, 3: 1.4, 6: 1.3})
     axis = Figure().subplots()
-    _draw_panel(axis, panel, _dresses([panel])[0])
+    _draw_panel(axis, panel, _line_styles([panel])[0])
     assert axis.get_ylim()[1] > 2.6
 
 

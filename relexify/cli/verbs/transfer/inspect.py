@@ -14,6 +14,7 @@ from relexify.errors import InputError, VocabularyError
 
 if TYPE_CHECKING:
     from relexify.mixture import Mixture
+    from relexify.reports import EmbeddingChange
 
 __all__ = ["inspect"]
 
@@ -51,20 +52,22 @@ def inspect(
     if since is not None:
         if tokens:
             raise InputError("--since shows the whole vocabulary: leave out the tokens")
-        return _print_changes(model, since)
+        return emit(changes=_print_changes(model, since))
     file = model / MIXTURE_FILE if model.is_dir() else model
     if model.is_dir() and not file.is_file():
         raise InputError(f"{model} contains no {MIXTURE_FILE}: give a folder written by relexify transfer")
     mixture = Mixture.load(file)
     if tokens:
-        return _print_tokens(model, mixture, tokens, sources)
-    if sample is not None:
-        return _print_sample(mixture, sample, sources, seed)
-    return _print_frequent_words(mixture, sources)
+        result = _print_tokens(model, mixture, tokens, sources)
+    elif sample is not None:
+        result = _print_sample(mixture, sample, sources, seed)
+    else:
+        result = _print_frequent_words(mixture, sources)
+    emit(**result)
 
 
-def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> None:
-    """Print the heaviest source tokens of some tokens or words, and how much the others weigh."""
+def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> dict[str, Any]:
+    """Print the heaviest source tokens of some tokens or words, and how much the others weigh; return them for json."""
     ids = {token: _ids(token, mixture) for token in tokens}
     unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
     if len(unknown) == len(tokens):
@@ -81,11 +84,11 @@ def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int
     _print_limit(any(len(mixture.sources(id)) > sources for id in found), sources)
     for pair in unknown.items():
         console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
-    emit(tokens=described, unknown=unknown)
+    return {"tokens": described, "unknown": unknown}
 
 
-def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> None:
-    """Print random tokens that are not copied, each with its heaviest source tokens."""
+def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[str, Any]:
+    """Print random tokens that are not copied, each with its heaviest source tokens; return them for json."""
     import numpy as np
 
     from relexify.mixture import Origin
@@ -100,11 +103,11 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> None:
         shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
     print_table(shown)
     _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
-    emit(tokens=[_described(mixture, id, sources) for id in chosen], unknown={})
+    return {"tokens": [_described(mixture, id, sources) for id in chosen], "unknown": {}}
 
 
-def _print_changes(model: Path, since: Path) -> None:
-    """Print how far the embeddings of a model have moved since another state of it."""
+def _print_changes(model: Path, since: Path) -> list[EmbeddingChange]:
+    """Print and return how far the embeddings of a model have moved since another state of it."""
     from relexify.pretrained.lexical import read_embedding
     from relexify.reports import embedding_changes
 
@@ -118,11 +121,11 @@ def _print_changes(model: Path, since: Path) -> None:
     for change in changes:
         shown.add_row(f"{change.first:,} – {change.last:,}", f"{change.cosine:.3f}", f"{change.distance:.3f}")
     print_table(shown)
-    emit(changes=changes)
+    return changes
 
 
-def _print_frequent_words(mixture: Mixture, sources: int) -> None:
-    """Print the most frequent words, grouped by what they were made from."""
+def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
+    """Print the most frequent words, grouped by what they were made from; return them for json."""
     groups = _words_by_origin(mixture)
     sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
     shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
@@ -131,11 +134,11 @@ def _print_frequent_words(mixture: Mixture, sources: int) -> None:
         for name, words in shown.items()
     ]
     _print_limit(any(cut), sources)
-    emit(
-        groups=[{"name": name, "words": len(words), "shown": shown[name]} for name, words in groups.items()],
-        tokens=[_described(mixture, id, sources) for words in shown.values() for id in words],
-        unknown={},
-    )
+    return {
+        "groups": [{"name": name, "words": len(words), "shown": shown[name]} for name, words in groups.items()],
+        "tokens": [_described(mixture, id, sources) for words in shown.values() for id in words],
+        "unknown": {},
+    }
 
 
 def _words_by_origin(mixture: Mixture) -> dict[str, list[int]]:

@@ -17,6 +17,7 @@ from relexify.evaluation.registry import TASKS
 
 if TYPE_CHECKING:
     from relexify.evaluation.results import TaskResult
+    from relexify.scoring import Score
 
 __all__ = ["evaluate"]
 
@@ -62,8 +63,8 @@ def evaluate(
     if task is None:
         if not held_out:
             raise InputError("nothing to score on: give --held-out FILE, or --task NAME with --data FOLDER")
-        _score_text(model, held_out, language, device, settings)
-        return
+        scores = _score_text(model, held_out, language, device, settings)
+        return emit(model=model, scores=scores)
     from relexify.evaluation.data.files import TaskFiles, find_files
     from relexify.evaluation.options import Evaluation
     from relexify.recipes.settings import apply_settings
@@ -97,8 +98,10 @@ def evaluate(
     )
 
 
-def _score_text(model: str, held_out: list[str], language: str | None, device: str, settings: list[str] | None) -> None:
-    """Score a model on held-out text, and print the scores."""
+def _score_text(
+    model: str, held_out: list[str], language: str | None, device: str, settings: list[str] | None
+) -> tuple[Score, ...]:
+    """Score a model on held-out text, and print and return the scores."""
     from relexify.evaluation.text import TextScoring, score_text
     from relexify.recipes.settings import apply_settings
     from relexify.text import Corpus
@@ -118,7 +121,7 @@ def _score_text(model: str, held_out: list[str], language: str | None, device: s
     if any("perplexity" in score.metric for score in scores):
         about = "Perplexity is per token and cannot be compared between tokenizers; bits per byte can."
         results.print(about, highlight=False)
-    emit(model=model, scores=scores)
+    return scores
 
 
 def _test_files(given: list[str]) -> str | dict[str, str]:

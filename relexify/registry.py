@@ -94,6 +94,7 @@ def search_in(kind: str, *modules: str) -> None:
 
 
 def _modules(pattern: str) -> Iterator[str]:
+    """Yield the names of the modules that a pattern of `search_in` stands for."""
     package, star, name = pattern.partition(".*.")
     if star:
         for info in pkgutil.iter_modules(import_module(package).__path__):

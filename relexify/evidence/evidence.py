@@ -148,6 +148,7 @@ def _existing(path: str | Path | None) -> Path | None:
 def _open_bitext(
     bitext: str | Path | Iterable[str | Path] | Bitext | None, links: Path | None, aligning: WordAlignmentOptions
 ) -> Bitext | None:
+    """Open parallel text, and validate that its word alignment, if one is given, has a line for every pair."""
     validate_word_alignment(aligning)
     if bitext is None:
         if links is not None:

@@ -66,6 +66,7 @@ def _memory_reported(device: str) -> Iterator[None]:
 
 
 def _uploaded(matrix: np.ndarray, device: str, name: str) -> torch.Tensor:
+    """Return a matrix in float32 on a device."""
     with np.errstate(over="ignore"):  # numbers that become infinite are reported below
         rows = torch.from_numpy(np.ascontiguousarray(matrix, dtype=np.float32)).to(device)
     wrong = int((~rows.isfinite().all(dim=1)).sum())

@@ -111,6 +111,7 @@ def normalise_rows(matrix: np.ndarray) -> np.ndarray:
 
 
 def _as_float32(matrix: np.ndarray, name: str) -> np.ndarray:
+    """Return a matrix in float32, contiguous; reject rows that are not finite."""
     with np.errstate(over="ignore"):  # numbers that become infinite are reported below
         rows = np.ascontiguousarray(matrix, dtype=np.float32)
     wrong = len(rows) - np.count_nonzero(np.isfinite(rows).all(axis=1))

@@ -195,6 +195,7 @@ def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
 
 
 def _parse(file: Path) -> dict[str, Any]:
+    """Read a TOML file; every error is reported with the file, and with the line if it is known."""
     try:
         if file.exists() and not file.is_file():
             raise InputError(f"{file} is not a file: give the path of a recipe")

@@ -72,6 +72,7 @@ def describe_options(table: str | None = None) -> dict[str, list[OptionKey]]:
 
 
 def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
+    """Yield the keys of a dataclass of options; those of nested options follow with a prefix."""
     if not is_dataclass(options):
         yield OptionKey("…", "", "any field of the model's config")
         return

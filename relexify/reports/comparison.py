@@ -275,6 +275,7 @@ def _common_steps(seeds: Sequence[Curve]) -> list[int]:
 
 
 def _mean(points: Sequence[Measurement]) -> Measurement:
+    """Return the mean of measurements of several seeds at the same step."""
     losses = [point.loss for point in points if point.loss is not None]
     return Measurement(
         step=points[0].step,

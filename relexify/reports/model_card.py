@@ -80,6 +80,7 @@ def _metadata(
     task: str,
     scores: Mapping[str, float],
 ) -> str:
+    """Return the metadata of the card in YAML, as the Hub reads it."""
     commands = [provenance.get("command", {}) for provenance in history]
     source, base = str(commands[0].get("model") or ""), str(commands[-1].get("model") or "")
     # The name of a folder on somebody's machine means nothing to others.
@@ -129,6 +130,7 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
 
 
 def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any], curve: Curve | None) -> str:
+    """Say where the model comes from, what was changed, and how it was trained."""
     commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
     if commands[0].get("model"):
@@ -197,6 +199,7 @@ def _usage(folder: Path, loader: str) -> str:
 
 
 def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
+    """Return a list of what a user must know before using the model."""
     found = []
     verdict = notes.get("verdict") or {}
     if verdict.get("start") in {"poor", "open"}:

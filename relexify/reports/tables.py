@@ -275,6 +275,7 @@ def _average(
 
 
 def _task_row(task: str, step: int | None, means: Sequence[TaskMean | None]) -> list[str]:
+    """Return the scores of all runs on a task after a step; the best of them between two `**`."""
     known = [mean for mean in means if mean is not None]
     best = (max if known[0].score.higher_is_better else min)(mean.score.value for mean in known)
     texts = []

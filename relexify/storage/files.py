@@ -339,6 +339,7 @@ def sync_to_disk(path: Path) -> None:
 
 
 def _check_writable(path: Path) -> None:
+    """Validate that a path can be created: its name, and the permissions of the folder that will contain it."""
     try:
         os.fspath(path).encode()  # libraries that write into it take names in UTF-8 only
         existing = next(folder for folder in path.absolute().parents if folder.exists())

@@ -97,6 +97,7 @@ def describe(value: object) -> Any:  # noqa: PLR0911
 
 
 def _dataclass_content(value: DataclassInstance) -> dict[str, Any]:
+    """Describe the fields of a dataclass, each as its metadata says."""
     found = {}
     for entry in fields(value):
         part, rule = getattr(value, entry.name), entry.metadata.get(_KEY)

@@ -73,6 +73,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
 
 
 def _download(system: AbstractFileSystem, path: str) -> Path:
+    """Return the local copy of a file; download it unless the cache has this version of it."""
     name = _name(path)
 
     def write(folder: Path) -> None:

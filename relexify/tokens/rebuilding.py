@@ -39,6 +39,7 @@ def renumber_special_tokens(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def _renumber(component: object, id_of: Callable[[str], int | None]) -> None:
+    """Update the ids of special tokens in a post-processor, and in those inside it."""
     if not isinstance(component, dict):
         return
     for token in component.get("special_tokens", {}).values():

@@ -81,6 +81,7 @@ def _nested_records(content: Any, source: str | Path) -> Iterator[tuple[str, Map
 
 
 def _passage(record: Mapping[str, Any], where: str) -> Passage:
+    """Validate a record, and return its first answer at the occurrence nearest to the given position."""
     texts = [record.get("context"), record.get("question")]
     answers = record.get("answers")
     given = answers.get("text") if isinstance(answers, Mapping) else None

@@ -55,6 +55,7 @@ def read_questions(source: str | Path) -> list[Question]:
 
 
 def _question(record: Mapping[str, Any], where: str) -> Question:
+    """Validate a record, and return it as a question; `where` names it in messages."""
     options = record[_field(record, _OPTIONS, where)]
     if not isinstance(options, Sequence) or isinstance(options, str) or len(options) < 2:
         raise InputError(f"{where} has {str(options)[:80]!r} as answers to choose from: give a list of two or more")

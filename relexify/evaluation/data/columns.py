@@ -103,6 +103,7 @@ def read_columns(path: str | Path) -> list[TaggedSentence]:
 
 
 def _check(columns: list[str], width: int, where: str) -> None:
+    """Validate one line: as many columns as the others, a word in the first and a tag in the last."""
     if len(columns) < 2:
         raise InputError(f"{where} has one column ({columns[0][:40]!r}): each line must be a word and its tag")
     if len(columns) != width:

@@ -302,6 +302,7 @@ def _class_name(value: object, classes: Sequence[str] | None) -> object:
 
 
 def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
+    """Return the first of `KNOWN_FIELDS` that a record has; reject it if further fields may be part of the task."""
     for names in KNOWN_FIELDS:
         if names.first in record and (names.second is None or names.second in record):
             break

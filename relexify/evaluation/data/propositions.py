@@ -83,6 +83,7 @@ def read_propositions(path: str | Path) -> list[PredicateSentence]:
 
 
 def _sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSentence:
+    """Validate the columns of a sentence, by line number, and return its predicates."""
     predicates = [word for word, columns in enumerate(rows.values()) if columns[COLUMNS - 2 : COLUMNS - 1] == ["Y"]]
     for expected, (line, columns) in enumerate(rows.items(), 1):
         where = f"{path}, line {line}"

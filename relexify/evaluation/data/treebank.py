@@ -109,6 +109,7 @@ class _Line:
 
 
 def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
+    """Validate the lines of a sentence, and return its syntactic words with their tree."""
     words = [line for line in lines if isinstance(line.token["id"], int)]
     for expected, line in enumerate(words, 1):
         id, head, where = line.token["id"], line.token["head"], f"{path}, line {line.number}"

@@ -92,6 +92,7 @@ def find_labels(name: str, data: TaskData) -> Problem:
 
 
 def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
+    """Validate that every part of the data has examples, all of the kind that the task takes."""
     expected: type = {"tags": TaggedSentence, "choice": Question, "answer": Passage}.get(task.predicts, Example)
     for part, data in parts.items():
         if not data:
@@ -104,6 +105,7 @@ def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
 
 
 def _labels(data: Data) -> Iterator[str]:
+    """Yield the tags of all words, or the classes of all examples."""
     for each in data:
         if isinstance(each, TaggedSentence):
             yield from each.tags

@@ -155,6 +155,7 @@ def best_tree(scores: np.ndarray) -> list[int]:
 
 
 def _trees(parser: BiaffineParser, sentences: Sequence[TokenizedSentence]) -> Iterator[Parse]:
+    """Yield the best tree of each sentence of a batch, over the words that were not truncated."""
     inputs = {name: tensor.to(parser.device) for name, tensor in padded_batch(sentences).items()}
     output = parser(**inputs)
     scores = output.arc_scores.double().log_softmax(-1).cpu().numpy()

@@ -134,6 +134,7 @@ class _Sequence:
 
 
 def _reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: int) -> _Reader:
+    """Validate that model, tokenizer and length fit together, and return how to read text with them."""
     check_fit(model, tokenizer)
     backend = copy_backend(tokenizer)
     backend.encode_special_tokens = True  # text that spells a special token is text

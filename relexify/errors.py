@@ -108,7 +108,7 @@ def check_number(name: str, value: float | None, least: int = 1, most: int = 2**
 
 
 def check_positive(name: str, value: float | None, most: float = float("inf")) -> None:
-    """Validate the value of an option, if it is given, that may be any finite number above 0.
+    """Validate the value of an option, if it is given, which must be a finite number above 0.
 
     Args:
         name: The option, for the message.

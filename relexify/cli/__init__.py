@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command; Ctrl-C while its modules are imported ends it as quietly as later."""
+    """Run the command; Ctrl-C ends it without a traceback even while its modules are imported."""
     try:
         from relexify.cli.app import main as run
     except KeyboardInterrupt:

@@ -74,7 +74,7 @@ def quieten_libraries() -> None:
 
 
 def results_as_json(enabled: bool) -> None:
-    """Print results as one json object on stdout, which `emit` is given, and nothing else there."""
+    """Print nothing on stdout except the json object that `emit` is given."""
     results.quiet = enabled
 
 
@@ -86,7 +86,7 @@ def emit(**result: object) -> None:
 
 
 def spell_options(message: str) -> str:
-    """Return a message of the library with its options as the command line has them.
+    """Return a message of the library with its options spelled as on the command line.
 
     `` `held_out` `` becomes `--held-out` if the current command has that option, and else `--set held_out=…`.
     """

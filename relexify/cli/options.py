@@ -131,17 +131,17 @@ def _reason_without_cuda() -> str:
 
 
 def existing(help: str) -> Any:
-    """Return an argument that names a folder or a file, rejected before anything is imported if it does not exist."""
+    """Return an argument that names a folder or a file, rejected before slow imports if it does not exist."""
     return typer.Argument(help=help, show_default=False, callback=_check_existing)
 
 
 def written(help: str) -> Any:
-    """Return an argument that names an output folder, rejected before anything is imported if relexify wrote none."""
+    """Return an argument that names an output folder, rejected before slow imports if relexify did not write it."""
     return typer.Argument(help=help, show_default=False, callback=_check_output_folder)
 
 
 def named_model(help: str) -> Any:
-    """Return an argument that names a model, rejected before anything is imported if there is none of that name."""
+    """Return an argument that names a model, rejected before slow imports if there is no such model."""
     return typer.Argument(help=help, show_default=False, callback=check_model)
 
 

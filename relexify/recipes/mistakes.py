@@ -69,7 +69,7 @@ def checked(function: Callable[[*Arguments], Result], *arguments: *Arguments) ->
 
 @contextmanager
 def located(key: str) -> Iterator[None]:
-    """Begin the message of an `InputError` that is raised inside with the key that it is about."""
+    """Put a key before the message of an `InputError` that is raised inside."""
     try:
         yield
     except InputError as error:

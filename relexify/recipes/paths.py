@@ -47,7 +47,7 @@ class UnsetVariable(InputError):
 
 
 def absolute_path(text: str, folder: Path) -> str:
-    """Return the path that a text of a recipe stands for.
+    """Return the absolute path that a text in a recipe names.
 
     Args:
         text: As it was written.

@@ -190,7 +190,7 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
-    """Return the tables of a kind of step that go together with another table, as a part of a message."""
+    """Return the names of all tables of a kind that may stand beside another table, as a part of a message."""
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
 
@@ -219,7 +219,7 @@ def _parse(file: Path) -> dict[str, Any]:
 
 @cache
 def _file_adapter(*tables: tuple[str, type[Any], tuple[type[Any], ...]]) -> TypeAdapter[Any]:
-    """Return what validates a whole file; building it takes a tenth of a second.
+    """Return the validator of a whole file, cached because building it takes a tenth of a second.
 
     Args:
         *tables: The name of each table, its options, and the classes of further options that are keys of the same
@@ -241,7 +241,7 @@ def _list_of_tables(tables: object) -> object:
 
 
 def _check_runs(recipe: Recipe, origin: Origin) -> None:
-    """Make sure that the changes of every run of a comparison are possible, and that its plan can train it."""
+    """Validate the changes and the plan of every run of a comparison."""
     step = recipe.last_training
     if recipe.compare is None or step is None:
         return
@@ -267,7 +267,7 @@ def _check_runs(recipe: Recipe, origin: Origin) -> None:
 
 
 def _check_tasks(recipe: Recipe, origin: Origin) -> None:
-    """Make sure that tasks have distinct names, and name languages of the model that they are evaluated on."""
+    """Validate that tasks have distinct names, start from tasks above them, and name languages that the model has."""
     titles = [entry.title for entry in recipe.tasks]
     languages = recipe.languages
     for index, entry in enumerate(recipe.tasks):

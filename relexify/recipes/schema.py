@@ -90,7 +90,7 @@ def table_type(options: type[Any], default: Any = None) -> Any:
             inherited[entry.name] = _inherited(kinds[entry.name])
 
     def inherit(table: object) -> object:
-        """Copy values into the tables of lists whose fields are marked so."""
+        """Copy values into the tables of lists whose fields are marked as `INHERITED`."""
         if not isinstance(table, dict):
             return table
         completed = dict(table)

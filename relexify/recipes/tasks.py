@@ -86,7 +86,7 @@ class TaskEntry(Evaluation):
 
 
 def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
-    """Validate before any work what an evaluation at the end needs.
+    """Validate, before any work, that a model can be evaluated on its tasks at the end.
 
     Args:
         entries: The tasks.
@@ -183,7 +183,7 @@ def write_output_scores(output: Path, entries: Sequence[TaskEntry], scores: Sequ
 
 
 def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScores, ...]:
-    """Return the scores in the folder of a trained model on those of these tasks that it was evaluated on."""
+    """Return the scores in the folder of a trained model; tasks that it was not evaluated on are left out."""
     tables = read_json(output / RESULTS)
     if not isinstance(tables, dict):
         return ()
@@ -192,7 +192,7 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
 
 
 def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
-    """Read scores under the task's name of today; None if they cannot be read."""
+    """Read scores, under the task's current name; None if they cannot be read."""
     from relexify.reports import TaskScores
 
     try:

@@ -16,7 +16,7 @@ __all__ = ["table_of", "written"]
 
 
 def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str, Any]:
-    """Return options as a table that `table_type` reads as the same, wherever the recipe lies; defaults are left out.
+    """Return options as a table that `table_type` reads back, wherever the recipe lies; defaults are left out.
 
     Args:
         options: A dataclass, or a dict.
@@ -43,7 +43,7 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
 
 
 def written(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
-    """Return a value as TOML can hold it, so that `value_type` reads it as the same.
+    """Return a value as TOML can hold it, so that `value_type` reads it back.
 
     Args:
         value: Not None.

@@ -232,7 +232,7 @@ class Comparison:
 
 
 def steps_to_reach(comparison: Comparison) -> list[Reach]:
-    """Return for every ordered pair of runs when the one is as good as the model that the other keeps."""
+    """Return, for every ordered pair of runs, when the first is as good as the model that the second keeps."""
     runs = list(comparison.curves)
     curves = {run: comparison.mean_curve(run) for run in runs}
     kept = {run: comparison.kept(run) for run in runs}

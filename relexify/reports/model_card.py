@@ -111,7 +111,7 @@ def _metadata(
 
 
 def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
-    """Return the bits per byte that were measured, by what they were measured of."""
+    """Return the bits per byte that were measured, by the model that they are of."""
     before = notes.get("bits_per_byte_before_training") or {}
     if curve is None:
         names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
@@ -160,7 +160,7 @@ def source_title(command: Mapping[str, Any]) -> str:
 
 
 def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
-    """Say what relexify did to the embedding of the source model, last things first: notes of earlier ones are kept."""
+    """Say what relexify did last to the embedding of the source model; notes of earlier changes are kept."""
     if "expanded_from" in notes:
         return "with an ordinary embedding. relexify expanded its compressed one; the logits are the same."
     if compression := notes.get("compression"):

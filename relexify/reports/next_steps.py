@@ -130,7 +130,7 @@ def _transfer_again(
 
 
 def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -> str:
-    """Return the command that trains the method of a transfer and few others for some steps, with the same evidence."""
+    """Return the command that compares the method of a transfer with a few others in short trainings."""
     methods, own = ["blend", "fvt"], str(command.get("method", "blend"))
     # Methods with a vocabulary of their own, or that train themselves, take longer than the others.
     if own not in methods and METHODS[own].train_tokenizer is None and not METHODS[own].takes("model"):

@@ -50,7 +50,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def plot_curves(comparisons: Sequence[Comparison], path: str | Path) -> Path:
-    """Draw held-out bits per byte against steps, one panel a comparison.
+    """Draw held-out bits per byte against steps, one panel per comparison.
 
     A line is the mean over seeds, with a band of one standard deviation to both sides where there are several. A
     circle marks the best measurement of a run that became worse after it. Lines start at step 0; what lies above the
@@ -77,7 +77,7 @@ def plot_curves(comparisons: Sequence[Comparison], path: str | Path) -> Path:
 
 
 def plot_tasks(comparison: Comparison, path: str | Path) -> Path:
-    """Draw scores on tasks against steps of all trainings, one panel a task.
+    """Draw scores on tasks against steps of all trainings, one panel per task.
 
     A point is the mean over all seeds of training and of fine-tuning, with a band of one standard deviation to both
     sides where there are several. The same input gives the same bytes.

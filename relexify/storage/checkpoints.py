@@ -116,7 +116,7 @@ def find_checkpoint(folder: Path) -> Path | None:
 
 @contextmanager
 def resuming_from(checkpoint: Path | None) -> Iterator[None]:
-    """Reject a checkpoint that torch did not load because its pickles contain more than numbers.
+    """Report a checkpoint that torch does not load, because its pickles contain more than numbers, as `InputError`.
 
     Raises:
         InputError: It was not written by relexify.

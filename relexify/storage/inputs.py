@@ -16,7 +16,7 @@ __all__ = ["check_inputs"]
 
 
 def check_inputs(output: str | Path, *inputs: object, texts: Sequence[object] = ()) -> None:
-    """Validate that replacing `output` does not remove an input of a command, and is not read as text by the next one.
+    """Validate that an output replaces no input of a command, and would not be read as its text the next time.
 
     Args:
         output: The file or folder to write.

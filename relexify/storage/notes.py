@@ -62,7 +62,7 @@ def check_notes(notes: object, path: Path) -> dict[str, Any]:
 
 
 def read_as(kind: type[Kind], entry: Mapping[str, Any]) -> Kind:
-    """Return a validated entry as the dataclass that it was written from, without keys that this one does not have."""
+    """Return a validated entry as the dataclass that it was written from; keys that it does not have are left out."""
     known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in entry.items() if name in known})
 

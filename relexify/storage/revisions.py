@@ -39,7 +39,7 @@ TASKS = 2
 
 
 def changed_revisions(before: object, now: Mapping[str, int]) -> str:
-    """Return the end of a sentence about a result of an older relexify; empty if today's would be the same.
+    """Say which other version made a result, as the end of a sentence; empty if this version would make the same.
 
     Args:
         before: The revisions that the result was made with, as they were read; anything else counts as none.

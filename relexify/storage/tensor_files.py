@@ -82,7 +82,7 @@ def rewrite_tensors(
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Create a hard link to a file, or a copy of it where the file system refuses a link."""
+    """Create a hard link to a file, or a copy of it if the file system does not support links."""
     try:
         os.link(source.resolve(), target)  # the Hub's cache consists of symbolic links
     except OSError:

@@ -93,7 +93,7 @@ class WorkFolder:
 
     @property
     def fingerprint(self) -> str:
-        """The identity in one word."""
+        """The fingerprint of the identity."""
         return fingerprint(self.identity)
 
     @property
@@ -106,7 +106,7 @@ class WorkFolder:
         return self._is_result() and not self.made_by_others()
 
     def made_by_others(self) -> str:
-        """Return the end of a sentence if the output is the result of this run by other code, else an empty one."""
+        """Say which version made the output, as the end of a sentence; empty if it is not a result of other code."""
         return changed_revisions(self._revisions_before(), self.revisions) if self._is_result() else ""
 
     def check(self) -> None:
@@ -202,7 +202,7 @@ class WorkFolder:
         return before.get(self._name) if isinstance(before, dict) else None
 
     def _notes(self, notes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return notes that say too which run they are of."""
+        """Return notes together with the run that they belong to."""
         marked = {**notes, _FINISHED: {**notes.get(_FINISHED, {}), self._name: self.fingerprint}}
         if self.revisions:
             marked[_REVISIONS] = {**notes.get(_REVISIONS, {}), self._name: self.revisions}
@@ -210,7 +210,7 @@ class WorkFolder:
 
 
 def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
-    """Mark a folder as that of a run, or make sure that it is.
+    """Mark a folder as belonging to a run, or validate that it does.
 
     Raises:
         InputError: It belongs to another run, or contains files that relexify did not write.
@@ -222,7 +222,7 @@ def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
 
 
 def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
-    """Validate that a folder is that of a run, or empty.
+    """Validate that a folder belongs to a run, or is empty.
 
     Raises:
         InputError: It belongs to another run, or contains files that relexify did not write.
@@ -292,7 +292,7 @@ def read_entry(folder: str | Path, name: str) -> Any:
 
 
 def output_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of an output that a run may find; empty if they are damaged, so that it is not that run's."""
+    """Return the notes of an output; empty if they are damaged, so that it counts as the output of another run."""
     try:
         return read_notes(folder)
     except InputError:
@@ -300,14 +300,14 @@ def output_notes(folder: str | Path) -> dict[str, Any]:
 
 
 def finished_run(folder: str | Path, name: str) -> str | None:
-    """Return the fingerprint of the run of this name that a folder is the result of; None if it is of none."""
+    """Return the fingerprint of the run of this name whose result a folder is; None if there is no such run."""
     finished = output_notes(folder).get(_FINISHED)
     found = finished.get(name) if isinstance(finished, dict) else None
     return found if isinstance(found, str) else None
 
 
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of a folder for one that is made from it: without the runs that the folder is the result of.
+    """Return the notes of a folder for one that is made from it, without the runs whose result it is.
 
     Raises:
         InputError: As `read_notes`.

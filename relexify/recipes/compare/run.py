@@ -114,7 +114,7 @@ def _trials(
     device: str,
     overwrite: bool,
 ) -> list[Trial]:
-    """Return all runs with all seeds, on about that many bytes of the text, or on all of it."""
+    """Return the trials of all runs and seeds, on about `size` bytes of the text, or on all of it if it is None."""
     corpus = Corpus.open(recipe.corpus)
     if recipe.held_out is not None:
         held_out = Corpus.open(recipe.held_out)

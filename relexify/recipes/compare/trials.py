@@ -83,11 +83,11 @@ class Moments:
         return tuple(step - self.first_step for step in self.steps if step is not None and step > self.first_step)
 
     def reached(self, curve: Curve) -> list[int | None]:
-        """Return those that a training reached, which may have stopped early."""
+        """Return the steps that a training reached; it may have stopped early."""
         return [step for step in self.steps if step is None or step <= self.first_step + curve.last.step]
 
     def trained(self, curve: Curve) -> list[int | None]:
-        """Return those that the last training reached after its start."""
+        """Return the steps that the last training reached after its start."""
         return [step for step in self.reached(curve) if step is None or step > self.first_step]
 
 
@@ -125,12 +125,14 @@ class Trial:
         return self.work.output
 
     def is_trained(self) -> bool:
-        """Whether its result lacks at most scores on tasks, which the model that was kept can still be evaluated on."""
+        """Whether its training need not be repeated: its model was kept, or has all scores on tasks."""
         if not self.work.is_finished():
             return False
         curve = _load_curve(self.folder / _CURVE, "training again")
-        if curve is None or is_written(self.folder / _MODEL):
-            return curve is not None
+        if curve is None:
+            return False
+        if is_written(self.folder / _MODEL):
+            return True  # missing scores can still be measured
         return not any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
 
     def missing(self, step: int | None, folder: Path) -> bool:
@@ -139,7 +141,7 @@ class Trial:
 
 
 def check_trial(trial: Trial, recipe: Recipe) -> None:
-    """Reject before any work what would stop a trial in the middle.
+    """Validate, before any work, everything that could stop a trial in the middle.
 
     Args:
         trial: The trial.
@@ -211,7 +213,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
 
 
 def run_trial(trial: Trial) -> TrialResult:
-    """Transfer, train, and evaluate before, during and after it, except what an earlier call finished."""
+    """Run all steps of a trial, and evaluate its models, except what an earlier call finished."""
     logger.info("%s", trial.title)
     work, is_trained = trial.work, trial.is_trained()
     tasks = work.path / _TASKS

@@ -158,7 +158,7 @@ def _key_figures(
 
 
 def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None) -> str:
-    """Return the commands that usually follow; the folder is named as in the folder that it lies in."""
+    """Return the commands that usually follow, to be run in the folder that contains the model."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         title, lines = after_transfer(folder, notes, name=name)
@@ -188,7 +188,7 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
-    """Return the scores of the transfer, after its verdict if the summary is about a training without it."""
+    """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
     verdict = "".join(_transfer_verdict(notes)) if is_trained and not recall_poor_start(notes) else ""
     if not scores:
         return verdict

@@ -70,7 +70,7 @@ def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -
 
 
 def check_model(model: str | Path, options: Evaluation) -> None:
-    """Validate that a model can be trained for a task: only encoders are fine-tuned, all models can be probed or parse.
+    """Validate that a model can be evaluated on a task: fine-tuning takes encoders only, probes and parsers any model.
 
     Raises:
         InputError: There is no such model, or it is a decoder or an encoder-decoder.

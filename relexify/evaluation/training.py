@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def claimed(folder: Path, identity: Mapping[str, object]) -> Iterator[None]:
-    """Mark a folder as that of these runs; an error that leaves no work in it leaves the folder free for others.
+    """Mark a folder as belonging to these runs; remove the mark if an error leaves no work in the folder.
 
     Args:
         folder: Holds finished seeds and checkpoints.

@@ -41,7 +41,7 @@ Component = dict[str, Any]
 
 
 def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
-    """Return a tokenizer that neither cuts the words of a text at marks nor deletes them; None if the given one is so.
+    """Return a tokenizer that neither cuts words at the marks of a text nor deletes them; None if it is this one.
 
     Args:
         backend: The tokenizer.

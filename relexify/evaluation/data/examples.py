@@ -237,7 +237,7 @@ def read_records(
 
 
 def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every record of a file with one json object per line, or of a Hub data set, with its place for messages.
+    """Yield every record of a file with one json object per line, or of a Hub data set, with its location for messages.
 
     Args:
         source: As for `read_records`.

@@ -127,7 +127,7 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
 
 
 def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
-    """Return this many items at even distances; all of them if it is None."""
+    """Return `count` items at even distances; all of them if it is None."""
     if count is None or count >= len(items):
         return items
     return [items[number * len(items) // count] for number in range(count)]

@@ -205,7 +205,7 @@ class FineTuner:
             save_tokenizer(load_tokenizer(self.model), beside)
 
     def score(self, model: PreTrainedModel, data: Inputs, *, padding: int | None = None) -> SeedResult:
-        """Score a model. All words count, also those that the model did not see."""
+        """Score a model on encoded data; words that the model did not see count too."""
         task, labels = self.problem.task, self.problem.labels
         logits = self._logits(model, data.rows, self.padding if padding is None else padding)
         predicted: list[Any]
@@ -233,7 +233,7 @@ class FineTuner:
         return replace(result, table=table, confusion=confusion(gold, predicted), only_label=only)
 
     def _logits(self, model: PreTrainedModel, rows: Sequence[Mapping[str, Any]], padding: int) -> list[np.ndarray]:
-        """Return the logits of each row, [labels] or [pieces × labels]; rows of like length share a batch."""
+        """Return the logits of each row, [labels] or [pieces × labels]; rows of similar length share a batch."""
         size = self.options.micro_batch or self.options.batch
         order = sorted(range(len(rows)), key=lambda index: -row_width(rows[index]))
         logits: dict[int, np.ndarray] = {}

@@ -151,7 +151,7 @@ def predict(
 
 
 def _truncate(pieces: list[list[int]], room: int | None) -> tuple[list[int], list[int], int]:
-    """Return the pieces that fit, the word of each, and the number of words with a piece or without any."""
+    """Return the pieces that fit, the word of each, and the number of words that were not dropped."""
     ids: list[int] = []
     word_of_piece: list[int] = []
     for word, own in enumerate(pieces):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.pretrained.packaged import PACKAGED
-from relexify.text.remote import is_url
+from relexify.text.remote import is_hub_data_set, is_url
 
 __all__ = [
     "OverrideText",
@@ -108,4 +108,4 @@ def written_model(name: str) -> str:
 
 
 def _is_remote(text: str) -> bool:
-    return text.startswith("hf:") or is_url(text)
+    return is_hub_data_set(text) or is_url(text)

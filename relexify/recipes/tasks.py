@@ -33,6 +33,7 @@ from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
 from relexify.storage.json import read_json
 from relexify.storage.revisions import TASKS as TASKS_REVISION
+from relexify.text.remote import is_hub_data_set
 
 if TYPE_CHECKING:
     from relexify.reports import TaskScores
@@ -101,7 +102,7 @@ def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:
     for index, entry in enumerate(entries):
         location = f"{source}: tasks[{index}]"
         for key, file in entry.files.all:
-            if not str(file).startswith("hf:") and not Path(file).is_file():
+            if not is_hub_data_set(file) and not Path(file).is_file():
                 raise InputError(f"{location}.{key} is {file}, which is not a file: check the path")
         with located(location):
             check_evaluation(model, entry.files, entry)

@@ -4,7 +4,7 @@ corpus.py          `Corpus`: text that is read as often as needed; splits and su
 opening.py         find the files and data sets that a name stands for
 sources.py         read documents from each kind of them
 decoding.py        decompress and decode files in bounded memory
-remote.py          download files behind a URL into the cache
+remote.py          names of Hub data sets; download files behind a URL into the cache
 words.py           split text into words
 casing.py          upper and lower case of words
 segmentation.py, candidates.py   find the words of languages written without spaces

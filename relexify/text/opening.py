@@ -10,7 +10,7 @@ from pathlib import Path
 from relexify.errors import InputError
 from relexify.storage.files import missing_file
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_first_bytes
-from relexify.text.remote import download_files, is_url
+from relexify.text.remote import download_files, is_hub_data_set, is_url, parse_hub_name
 from relexify.text.sources import DataSet, HubDataSet, JsonLines, Parquet, Source, TextFile
 
 __all__ = ["describe_type", "find_sources"]
@@ -54,11 +54,8 @@ def _find(name: str | Path, field: str) -> list[Source]:
     path = Path(name).expanduser()
     try:
         name, own_field = _split_field(name)
-        if isinstance(name, str) and name.startswith("hf:") and not is_url(name):
-            _, hub_name, config, split = [*name.split(":"), "", ""][:4]
-            if not hub_name or name.count(":") > 3:
-                raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
-            return [HubDataSet(hub_name, config or None, split or "train", own_field or field)]
+        if isinstance(name, str) and is_hub_data_set(name) and not is_url(name):
+            return [HubDataSet(*parse_hub_name(name), own_field or field)]
         path = Path(name).expanduser()
         if isinstance(name, str) and is_url(name):
             files = download_files(name, lambda file: format_suffix(file) in _KINDS)

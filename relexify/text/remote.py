@@ -1,4 +1,6 @@
-"""Files on other machines, by URL: everything that fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
+"""Names of Hub data sets, and files on other machines, by URL.
+
+A URL is whatever fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
 
 A corpus is read several times, to count it, to train a tokenizer and vectors, and to pack it. So a file is downloaded
 once into the cache, where it is found by its URL and version, instead of being streamed each time. Over https, the
@@ -19,12 +21,31 @@ from relexify.storage.cache import cached_folder
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-__all__ = ["download_files", "is_url"]
+__all__ = ["download_files", "is_hub_data_set", "is_url", "parse_hub_name"]
 
 _BLOCK = 1 << 20
 _LONGEST_NAME = 60  # characters, of up to 4 bytes; file systems allow 255 bytes
+_HUB = "hf:"
 _HTTP = ("http://", "https://")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def is_hub_data_set(name: object) -> bool:
+    """Whether a name is a data set of the Hub, `hf:NAME[:CONFIG[:SPLIT]]`, rather than a path."""
+    return str(name).startswith(_HUB)
+
+
+def parse_hub_name(name: str) -> tuple[str, str | None, str]:
+    """Return the path, the config and the split in `hf:NAME[:CONFIG[:SPLIT]]`; the split is `train` if not given.
+
+    Raises:
+        InputError: The name is empty, or has more parts.
+    """
+    parts = name.removeprefix(_HUB).split(":")
+    if not parts[0] or len(parts) > 3:
+        raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
+    path, config, split = [*parts, "", ""][:3]
+    return path, config or None, split or "train"
 
 
 def is_url(name: object) -> bool:

@@ -14,6 +14,7 @@ from relexify.evaluation.data.examples import iterate_records
 from relexify.storage.files import missing_file
 from relexify.storage.json import parse_json
 from relexify.text.decoding import format_suffix, read_blocks
+from relexify.text.remote import is_hub_data_set
 from relexify.tokens import make_encodable
 
 __all__ = ["Passage", "read_passages"]
@@ -50,7 +51,7 @@ def read_passages(source: str | Path) -> list[Passage]:
         MissingExtra: A package is needed to read it.
     """
     content = None
-    if not str(source).startswith("hf:") and format_suffix(Path(source)) == ".json":
+    if not is_hub_data_set(source) and format_suffix(Path(source)) == ".json":
         path = Path(source).expanduser()
         if not path.is_file():
             raise missing_file(path)

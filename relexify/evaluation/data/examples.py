@@ -17,6 +17,7 @@ from typing import Any
 from relexify.errors import InputError, importing
 from relexify.storage.json import parse_json
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
+from relexify.text.remote import is_hub_data_set, parse_hub_name
 from relexify.tokens import make_encodable
 
 __all__ = [
@@ -246,7 +247,7 @@ def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]
         InputError: The source cannot be read.
         MissingExtra: A package is needed to read it.
     """
-    if str(source).startswith("hf:"):
+    if is_hub_data_set(source):
         yield from _data_set_records(str(source))
         return
     path = Path(source)
@@ -263,14 +264,11 @@ def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]
 
 def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Open a data set of the Hub, and return its records with the names of classes."""
-    parts = name.removeprefix("hf:").split(":")
-    if not parts[0] or len(parts) > 3:
-        raise InputError(f"{name} is not a Hub data set: give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
-    path, config, split = [*parts, "", ""][:3]
+    path, config, split = parse_hub_name(name)
     with importing("datasets", f"reading {name}", "corpora"):
         from datasets import load_dataset
     try:
-        data_set = load_dataset(path, config or None, split=split or "train")
+        data_set = load_dataset(path, config, split=split)
     except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name} cannot be opened ({error}): give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
@@ -289,7 +287,7 @@ def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _holds_records(source: str | Path) -> bool:
     """Whether a source has json records, or is a Hub data set, by its name."""
-    return str(source).startswith("hf:") or format_suffix(Path(source)) in JSON_SUFFIXES
+    return is_hub_data_set(source) or format_suffix(Path(source)) in JSON_SUFFIXES
 
 
 def _class_name(value: object, classes: Sequence[str] | None) -> object:

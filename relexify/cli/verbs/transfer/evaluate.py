@@ -69,6 +69,7 @@ def evaluate(
     from relexify.evaluation.options import Evaluation
     from relexify.recipes.settings import apply_settings
     from relexify.storage.files import missing_file
+    from relexify.text.remote import is_hub_data_set
 
     if held_out:
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
@@ -79,7 +80,7 @@ def evaluate(
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
     options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
     for _, file in files.all:
-        if not str(file).startswith("hf:") and not Path(file).exists():
+        if not is_hub_data_set(file) and not Path(file).exists():
             raise missing_file(Path(file))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.evaluation.evaluate import evaluate_task

@@ -31,11 +31,7 @@ from safetensors import SafetensorError
 from relexify.errors import InputError, OutputError, first_line
 from relexify.storage.inputs import check_inputs
 from relexify.storage.json import read_json
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+from relexify.storage.locks import locked_beside
 
 __all__ = [
     "MARKER",
@@ -189,7 +185,7 @@ def record_file(path: str | Path) -> Path:
     """
     path = Path(path)
     for folder in (path.parent, path.parent.parent):
-        with _locked(folder):
+        with locked_beside(folder):
             listed, name = _listed(folder), path.relative_to(folder).as_posix()
             is_part = folder == path.parent or path.parent.name in (listed or ())
             if listed is not None and is_part and name not in listed:
@@ -439,24 +435,6 @@ def _machine() -> str:
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
         facts.append(str(os.stat("/proc/self/ns/pid").st_ino))
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep out other processes that change the marker of a folder, where the system supports locks.
-
-    The folder above is locked: another process that writes the same output may replace the folder itself.
-    """
-    handle = None
-    with suppress(OSError):
-        handle = os.open(folder.absolute().parent, os.O_RDONLY)
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 @contextmanager

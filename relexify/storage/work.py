@@ -28,13 +28,9 @@ from relexify.errors import InputError
 from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_json
+from relexify.storage.locks import LOCK_FILE, only_one
 from relexify.storage.notes import check_notes
 from relexify.storage.revisions import changed_revisions, check_revisions
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "RUN_FILE",
@@ -44,7 +40,6 @@ __all__ = [
     "finished_run",
     "inherited_notes",
     "is_intermediate",
-    "only_one",
     "output_notes",
     "read_entry",
     "read_notes",
@@ -55,7 +50,6 @@ RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
 _FINISHED = "finished"
 _REVISIONS = "revisions"
-_LOCK = "lock"
 
 logger = logging.getLogger(__name__)
 
@@ -251,24 +245,6 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         raise InputError(f"{folder} holds work of {changed}; {restart_advice(folder)}")
 
 
-@contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder, where the system supports locks.
-
-    Raises:
-        InputError: Another process is working there.
-    """
-    with open(folder / _LOCK, "w") as stream:
-        try:
-            if fcntl is not None:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"another process is working in {folder}: wait for it, or choose another output"
-            ) from error
-        yield
-
-
 def read_notes(folder: str | Path) -> dict[str, Any]:
     """Return what `relexify.json` in a folder says; empty if there is none.
 
@@ -320,7 +296,7 @@ def is_intermediate(folder: str | Path) -> bool:
     path = Path(folder).absolute()
     # `WorkFolder.claim` makes folders with a lock; those of `claim_folder` alone stay, and have none.
     return any(
-        is_temporary(each) or all((each / name).is_file() for name in (RUN_FILE, _LOCK))
+        is_temporary(each) or all((each / name).is_file() for name in (RUN_FILE, LOCK_FILE))
         for each in (path, *path.parents)
     )
 

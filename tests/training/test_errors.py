@@ -21,7 +21,7 @@ from relexify.errors import InputError, OutputError, TrainingError, VocabularyEr
 from relexify.pretrained.loading import load_model
 from relexify.progress import report_to
 from relexify.storage.checkpoints import SEAL, seal
-from relexify.storage.work import only_one
+from relexify.storage.locks import only_one
 from relexify.text import Corpus
 from relexify.training.plan import Stage, Training
 from tests import pico

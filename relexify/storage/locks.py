@@ -1,0 +1,56 @@
+"""Locks that keep other processes out of a folder, where the system supports them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from relexify.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["LOCK_FILE", "locked_beside", "only_one"]
+
+LOCK_FILE = "lock"
+"""The file in a work folder that the process holds a lock on."""
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Lock a folder, and raise an error at once if another process holds its lock.
+
+    Raises:
+        InputError: Another process is working there.
+    """
+    with open(folder / LOCK_FILE, "w") as stream:
+        try:
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"another process is working in {folder}: wait for it, or choose another output"
+            ) from error
+        yield
+
+
+@contextmanager
+def locked_beside(folder: Path) -> Iterator[None]:
+    """Lock the folder that contains another one, and wait if another process holds its lock.
+
+    Not that one itself: a process that writes the same output may replace it.
+    """
+    handle = None
+    with suppress(OSError):
+        handle = os.open(folder.absolute().parent, os.O_RDONLY)
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)

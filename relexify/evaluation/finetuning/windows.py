@@ -50,33 +50,32 @@ def encode_passages(
     """
     if length < _SHORTEST:
         raise InputError(f"length = {length} is too short for a question and a text: give {_SHORTEST} or more")
+    # Not cut by the tokenizer: tokenizers 0.23.1 and 0.23.2 drop almost all windows after the first.
     encoded = tokenizer(
         [_shorten(passage.question, tokenizer, length // 4) for passage in passages],
         [passage.context for passage in passages],
-        truncation="only_second",
-        max_length=length,
-        stride=length // 4,
-        return_overflowing_tokens=True,
         return_offsets_mapping=True,
+        verbose=False,  # no warning about texts that are longer than the model allows
     )
     names = ["input_ids", "attention_mask"]
     if "token_type_ids" in encoded and token_types > 1:
         names.append("token_type_ids")
     rows: list[dict[str, Any]] = []
     windows = []
-    for number, passage in enumerate(encoded["overflow_to_sample_mapping"]):
-        sides, offsets = encoded.sequence_ids(number), encoded["offset_mapping"][number]
-        spans = tuple((span[0], span[1]) if side == 1 else None for side, span in zip(sides, offsets, strict=True))
-        windows.append(Window(passage, passages[passage].context, spans))
-        start, end = passages[passage].start, passages[passage].start + len(passages[passage].answers[0])
-        known = [(position, span) for position, span in enumerate(spans) if span is not None]
-        answer = [position for position, span in known if span[0] < end and span[1] > start]
-        if not answer or known[0][1][0] > start or known[-1][1][1] < end:  # the answer is not all there
-            answer = [0]
-        rows.append(
-            {name: list(encoded[name][number]) for name in names}
-            | {"start_positions": answer[0], "end_positions": answer[-1]}
-        )
+    for number, passage in enumerate(passages):
+        start, end = passage.start, passage.start + len(passage.answers[0])
+        sides = encoded.sequence_ids(number)
+        for kept in _cut(sides, length):
+            spans = tuple(tuple(encoded["offset_mapping"][number][at]) if sides[at] == 1 else None for at in kept)
+            windows.append(Window(number, passage.context, spans))
+            known = [(position, span) for position, span in enumerate(spans) if span is not None]
+            answer = [position for position, span in known if span[0] < end and span[1] > start]
+            if not answer or known[0][1][0] > start or known[-1][1][1] < end:  # the answer is not all there
+                answer = [0]
+            rows.append(
+                {name: [encoded[name][number][at] for at in kept] for name in names}
+                | {"start_positions": answer[0], "end_positions": answer[-1]}
+            )
     return rows, windows
 
 
@@ -100,6 +99,22 @@ def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> lis
             found = float(sums[first, last]), window.text[starts[first] : ends[last]]
         best[window.passage] = max(best.get(window.passage, found), found, key=lambda each: each[0])
     return [best[passage][1] for passage in sorted(best)]
+
+
+def _cut(sides: Sequence[int | None], length: int) -> list[list[int]]:
+    """Return the positions of each window: everything but the text, and as much of the text as there is room for.
+
+    Args:
+        sides: For every token, 0 in the question, 1 in the text, None for special tokens.
+        length: Most tokens of a window, a quarter of which overlaps with the next one.
+    """
+    text = [position for position, side in enumerate(sides) if side == 1]
+    overlap, room = length // 4, length - len(sides) + len(text)
+    windows = []
+    for first in range(0, max(1, len(text) - overlap), max(1, room - overlap)):
+        left_out = {*text[:first], *text[first + room :]}
+        windows.append([position for position in range(len(sides)) if position not in left_out])
+    return windows
 
 
 def _shorten(text: str, tokenizer: PreTrainedTokenizerFast, tokens: int) -> str:

@@ -43,7 +43,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
     """
     on_gpu = torch.cuda.is_available()
     schedule, schedule_options = _schedule(stage)
-    arguments = TrainingArguments(
+    arguments = _StageArguments(
         output_dir=str(folder),
         max_steps=stage.steps,
         learning_rate=stage.learning_rate,
@@ -92,6 +92,14 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
     arguments.per_device_eval_batch_size = max(size, SCORED_TOKENS // training.length)
     arguments.gradient_accumulation_steps = training.batch // (size * devices)
     return arguments
+
+
+class _StageArguments(TrainingArguments):  # type: ignore[misc]
+    @property
+    def device(self) -> torch.device:
+        """The device of this process, without an index for a CPU: before 5.18, transformers resumes onto `cpu:0`."""
+        device: torch.device = super().device
+        return torch.device("cpu") if device.type == "cpu" else device
 
 
 def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:

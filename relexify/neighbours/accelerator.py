@@ -23,8 +23,10 @@ __all__ = ["largest_on", "nearest_on"]
 
 BLOCK_BYTES = 768 << 20
 """Bytes of products in memory at a time; those of keys in float64 beside them."""
-CANDIDATES = 4
+CANDIDATES = 2
 """Keys that are computed again for each of the k neighbours."""
+FEWEST_CANDIDATES = 16
+"""Keys that are computed again for every query, at least."""
 _PREPARED_ROWS = 65_536
 """Keys that are prepared for the first pass at a time."""
 _ROUNDED_INPUTS = 3 * 2.0**-10
@@ -89,7 +91,7 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
 
     Each block of results leaves the device at once, so that its memory does not limit the number of queries and of k.
     """
-    count, candidates = len(keys), CANDIDATES * k
+    count, candidates = len(keys), max(CANDIDATES * k, FEWEST_CANDIDATES)
     found = np.empty((len(queries), k), dtype=np.int64)
     values = np.empty((len(queries), k), dtype=np.float32)
     first_pass = _FirstPass(keys) if candidates < count else None
@@ -104,7 +106,9 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
             if first_pass is None:
                 products, columns = _largest_of_all(block, keys, k, budget)
             else:
-                products, columns = _largest_of_candidates(block, keys, k, budget, *first_pass(block))
+                scores, errors = first_pass(block)
+                best, columns = _largest_scores(scores, candidates)
+                products, columns = _largest_of_candidates(block, keys, k, budget, best, columns, errors)
             found[start : start + size] = indices[columns].cpu().numpy()
             values[start : start + size] = products.cpu().numpy()
             advance(len(block))
@@ -112,21 +116,28 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
 
 
 def _largest_of_candidates(
-    queries: torch.Tensor, keys: torch.Tensor, k: int, budget: int, scores: torch.Tensor, errors: torch.Tensor
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    k: int,
+    budget: int,
+    scores: torch.Tensor,
+    columns: torch.Tensor,
+    errors: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the k largest exact products of every query, and their columns.
 
     Args:
         queries: [n × d].
         keys: [m × d].
-        k: Less than m / `CANDIDATES`.
+        k: Number of products to find.
         budget: Bytes of keys, and of rows that are computed again, in memory at a time.
-        scores: Their products of the first pass [n × m].
+        scores: The c > k largest products of the first pass, in order [n × c].
+        columns: Their columns [n × c].
         errors: The largest possible error of each row [n].
     """
-    best, columns = _largest_scores(scores, CANDIDATES * k)
+    open_rows = (scores[:, -1].float() >= scores[:, k - 1].float() - 2 * errors).nonzero()[:, 0]
     columns = columns.sort(dim=1).values
-    exact = torch.empty_like(best)
+    exact = torch.empty(columns.shape, dtype=torch.float32, device=keys.device)
     block = queries.to(_exact_type(keys))
     part = max(1, budget // (12 * len(queries) * keys.shape[1]))  # keys of candidates in float32 and in float64
     for start in range(0, columns.shape[1], part):
@@ -134,7 +145,6 @@ def _largest_of_candidates(
         exact[:, start : start + part] = torch.einsum("bcd,bd->bc", chosen, block)
     products, order = exact.sort(dim=1, descending=True, stable=True)  # equal products by column
     products, columns = products[:, :k], columns.gather(1, order[:, :k])
-    open_rows = (best[:, -1] >= best[:, k - 1] - 2 * errors).nonzero()[:, 0]
     size = max(1, budget // (_SORTED_BYTES * len(keys)))
     for start in range(0, len(open_rows), size):
         rows = open_rows[start : start + size]
@@ -152,9 +162,10 @@ def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, tor
     if not _has_groups(scores.shape[1], count):
         best, columns = scores.topk(count, dim=1)
         return best, columns
-    parts = scores[:, : groups * _GROUP].reshape(len(scores), groups, _GROUP)
-    chosen = parts.amax(dim=2).topk(count, dim=1).indices
-    columns = (chosen[:, :, None] * _GROUP + torch.arange(_GROUP, device=scores.device)).flatten(1)
+    # A group has every `groups`-th column, so that neighbouring maxima are computed from neighbouring scores.
+    maxima = scores[:, : groups * _GROUP].reshape(len(scores), _GROUP, groups).amax(dim=1)
+    chosen = maxima.topk(count, dim=1).indices
+    columns = (chosen[:, :, None] + groups * torch.arange(_GROUP, device=scores.device)).flatten(1)
     if rest:
         last = torch.arange(groups * _GROUP, scores.shape[1], device=scores.device)
         columns = torch.cat([columns, last.expand(len(scores), -1)], dim=1)
@@ -191,8 +202,8 @@ def _block_bytes(rows: torch.Tensor) -> int:
 class _FirstPass:
     """Products of queries with all keys [m × d], and the largest possible error of each row; both in a unit of the row.
 
-    Inputs in half precision give products in float32, so their only large error is that of rounding the inputs. Where
-    torch has no such product, inputs are in float32.
+    On an NVIDIA GPU, inputs and products are in half precision, and sums in float32: the large errors are those of
+    rounding inputs and products. Other devices may sum in half precision, so there all of it is in float32.
     """
 
     def __init__(self, keys: torch.Tensor) -> None:
@@ -217,23 +228,25 @@ class _FirstPass:
         errors += 2 * queries.shape[1] * torch.finfo(torch.float32).eps * lengths * self.longest
         if self.is_rounded:
             errors += _ROUNDED_INPUTS * lengths * self.longest
+        if self.type == torch.float16:  # a product is rounded, relative to its size or to the smallest number
+            errors += torch.finfo(torch.float16).eps * lengths * self.longest + torch.finfo(torch.float16).tiny
         return _multiply(rounded, self.keys.T), errors
 
 
 def _multiply(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Multiply matrices, in half precision or float32, and return float32."""
-    if queries.dtype == torch.float32:
+    """Multiply matrices, in half precision with sums in float32, or in float32."""
+    settings = torch.backends.cuda.matmul
+    before = settings.allow_fp16_reduced_precision_reduction  # whether parts of a sum may be added in half precision
+    settings.allow_fp16_reduced_precision_reduction = False
+    try:
         return queries @ keys
-    return torch.mm(queries, keys, out_dtype=torch.float32)
+    finally:
+        settings.allow_fp16_reduced_precision_reduction = before
 
 
 def _has_half_products(keys: torch.Tensor) -> bool:
-    """Whether torch multiplies matrices in half precision on this device with a result in float32."""
-    try:
-        _multiply(keys[:16].half(), keys[:16].half().T)
-    except (TypeError, NotImplementedError, RuntimeError):  # an older torch, or another device
-        return False
-    return True
+    """Whether products in half precision are summed in float32; as scaled inputs are at most 1, they are at most d."""
+    return keys.is_cuda and keys.shape[1] < torch.finfo(torch.float16).max
 
 
 def _rounds_inputs(keys: torch.Tensor) -> bool:

@@ -192,8 +192,8 @@ def test_many_threads_do_not_copy_large_keys(cores, is_tried, monkeypatch):
 
 
 def half_products(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Multiply as a GPU does: inputs in half precision, sums in float32."""
-    return queries.float() @ keys.float()
+    """Multiply as a GPU does: inputs and products in half precision, sums in float32."""
+    return (queries.float() @ keys.float()).half()
 
 
 def tf32_products(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
@@ -280,4 +280,4 @@ def test_a_device_without_enough_memory_is_reported(monkeypatch):
 
     monkeypatch.setattr(accelerator, "_FirstPass", fail)
     with pytest.raises(InputError, match=r"the memory of cpu:0 is too small .*`device=cpu`"):
-        nearest(np.eye(9), np.eye(9), 1, device="cpu:0")
+        nearest(np.eye(99), np.eye(99), 1, device="cpu:0")

@@ -55,18 +55,20 @@ class Muon(torch.optim.Optimizer):
             for parameter in trained:
                 if "momentum" not in self.state[parameter]:
                     self.state[parameter]["momentum"] = torch.zeros_like(parameter)
-            momenta = [self.state[parameter]["momentum"] for parameter in trained]
-            gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
+            # Elementwise on the shards of this process: not every torch has all of these operations for DTensors.
+            weights = [_local(parameter) for parameter in trained]
+            momenta = [_local(self.state[parameter]["momentum"]) for parameter in trained]
+            gradients = [_local(parameter.grad) for parameter in trained if parameter.grad is not None]
             torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
             # The momentum one step ahead (Nesterov), as new tensors
             changes = list(torch._foreach_lerp(gradients, momenta, group["momentum"]))
-            if shards := [each for each in changes if isinstance(each, DTensor)]:
-                changes = _orthogonalised_shards(shards, group)
+            if isinstance(trained[0], DTensor):
+                changes = _orthogonalised_shards(changes, trained[0], group)
             else:
                 _orthogonalise_in_place(changes, group)
             if group["weight_decay"]:
-                torch._foreach_mul_(trained, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(trained, changes, alpha=-group["lr"])
+                torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(weights, changes, alpha=-group["lr"])
 
 
 class MuonAdamW(Muon):
@@ -211,27 +213,31 @@ def _orthogonalise_in_place(directions: Sequence[torch.Tensor], group: Group) ->
         torch._foreach_copy_(own, orthogonalise(batch, RMS_OF_ADAM * math.sqrt(max(shape))).unbind())
 
 
-def _orthogonalised_shards(directions: Sequence[DTensor], group: Group) -> list[torch.Tensor]:
-    """Return directions of one shape with orthogonal matrices, sharded as they are.
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the shard of this process, or the tensor itself if it is not sharded."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _orthogonalised_shards(directions: Sequence[torch.Tensor], like: DTensor, group: Group) -> list[torch.Tensor]:
+    """Return the shards of directions with orthogonal matrices.
 
     Processes exchange their shards of all directions for some directions as a whole, and back: each orthogonalises its
     share, and two exchanges communicate less than gathering every direction in every process.
+
+    Args:
+        directions: The shards of this process.
+        like: A parameter with their shape and sharding.
+        group: Options of the parameters.
     """
-    first = directions[0]
-    shape = torch.Size((len(directions), *first.shape))
+    shape = torch.Size((len(directions), *like.shape))
 
     def placements(shard: Callable[[Shard], Shard]) -> list[Placement]:
-        return [shard(each) if isinstance(each, Shard) else each for each in first.placements]
+        return [shard(each) if isinstance(each, Shard) else each for each in like.placements]
 
-    stacked = torch.stack([direction.to_local() for direction in directions])
     parts = placements(lambda each: Shard(each.dim + 1))
     stride = torch.empty(shape, device="meta").stride()
-    shards = DTensor.from_local(stacked, first.device_mesh, parts, run_check=False, shape=shape, stride=stride)
+    stacked = torch.stack(list(directions))
+    shards = DTensor.from_local(stacked, like.device_mesh, parts, run_check=False, shape=shape, stride=stride)
     wholes = shards.redistribute(placements=placements(lambda each: Shard(0)))
     _orthogonalise_in_place(wholes.to_local().unbind(), group)
-    return [
-        DTensor.from_local(
-            part, first.device_mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride()
-        )
-        for part in wholes.redistribute(placements=parts).to_local().unbind()
-    ]
+    return list(wholes.redistribute(placements=parts).to_local().unbind())

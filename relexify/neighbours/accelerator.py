@@ -100,7 +100,8 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
     budget = _block_bytes(keys)
     row_bytes = _SORTED_BYTES * count
     if first_pass:
-        row_bytes = first_pass.type.itemsize * count + (_SORTED_BYTES + 12 * _GROUP * _has_groups(count, candidates)) * candidates
+        candidate_bytes = _SORTED_BYTES + 12 * _GROUP * _has_groups(count, candidates)
+        row_bytes = first_pass.type.itemsize * count + candidate_bytes * candidates
     size = max(1, budget // row_bytes)
     with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
         for start in range(0, len(queries), size):

@@ -107,43 +107,51 @@ def run_transfer(
         OutputError: The output cannot be written.
     """
     evidence = evidence or prepare_transfer(options)
+    output = Path(options.output)
     if work is None and _is_finished(options, evidence):
         logger.info("%s is up to date; nothing to transfer", options.output)
-        write_documents(Path(options.output), only_missing=True)  # an earlier call may have been killed before it did
-        return load_transfer(Path(options.output))
+        write_documents(output, only_missing=True)  # an earlier call may have been killed before it did
+        return load_transfer(output)
+
+    # Load the model, and reject before the long work what would fail after it: a model that cannot take a vocabulary,
+    # a disk that cannot take the model, NaN.
     earlier = read_notes(options.model).get("provenance")
     # A head for next sentences is kept for TreLM, which trains it.
     model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
-    # A model that cannot take a vocabulary, and a disk that cannot take the model, must not cost the work before.
     check_fit(model, source)
     rows = count_rows(model)
-    rows = rows if options.keep_source else min(rows, options.vocab_size)
+    if not options.keep_source:
+        rows = min(rows, options.vocab_size)
     check_space(options.output, bytes_to_write(model, options.model, rows=rows))
     if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
         check_finite(model)  # otherwise inner parameters are linked without being read
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
-    if (named := given_tokenizer(options)) is not None:
-        check_encoding(target, named, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
+    if (given := given_tokenizer(options)) is not None:
+        check_encoding(target, given, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
 
+    # Rows for the target tokens, on the inner parameters of the model.
     inputs = method_inputs(options, evidence, model, source, target)
-    built = initialise(options.method, inputs)
-    result = graft_initialisation(options, options.method, model, target, built)
-    shortage = memory_shortage(result.model, options.device)
-    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
-    shown = evidence.held_out if options.score else evidence.corpus
-    sample = shown.sample_bytes(sample_size(options.score_bytes, options.device))
-    start = _examine_evidence(options, inputs, built, result, sample)
+    initialisation = initialise(options.method, inputs)
+    grafted = graft_initialisation(options, options.method, model, target, initialisation)
+    shortage = memory_shortage(grafted.model, options.device)  # if there is one, the model cannot be run
+
+    # Test the evidence, on a sample of text. Only scores need text that nothing was trained on, and a small corpus may
+    # have none to hold out.
+    text = evidence.held_out if options.score else evidence.corpus
+    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
+    start = _examine_evidence(options, inputs, initialisation, grafted, sample)
     if options.score:
         start = replace(start, not_scored=shortage)
-    tested = start.dictionary is not None or start.alignment is not None
-    if tested and (early := judge(start)).start == "poor":
+    was_tested = start.dictionary is not None or start.alignment is not None
+    if was_tested and (early := judge(start)).start == "poor":
         logger.warning("this will be a poor start. %s", early.reason)  # said again at the end, minutes of scoring later
 
+    # The unigram prior.
     if shortage is not None and has_prior(options):
         logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
-    counted = prior_text(options, model, evidence) if shortage is None else None
-    prior = add_prior(options, result, counted)
+    counted_text = prior_text(options, model, evidence) if shortage is None else None
+    prior = add_prior(options, grafted, counted_text)
     if prior is not None:
         logger.info(
             "the unigram prior, how often the text has each token, changes %s: %.2f bits per token, from %.2f",
@@ -151,12 +159,14 @@ def run_transfer(
             prior.bits_after,
             prior.bits_before,
         )
-    scored = options.score and shortage is None
-    in_source = score_source_language(options, inputs, model, result.model) if scored else {}
-    extension = check_extension(options, inputs, in_source)
-    if scored:
-        start = replace(start, bits_per_byte=score_start(options, model, inputs, result, sample, counted))
-    start = replace(start, extension=extension)
+
+    # Scores before training.
+    is_scored = options.score and shortage is None
+    source_scores = score_source_language(options, inputs, model, grafted.model) if is_scored else {}
+    start = replace(start, extension=check_extension(options, inputs, source_scores))
+    if is_scored:
+        start = replace(start, bits_per_byte=score_start(options, model, inputs, grafted, sample, counted_text))
+
     prompt = default_system_prompt(target)
     if prompt is not None:
         logger.warning(
@@ -169,30 +179,38 @@ def run_transfer(
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
         "system_prompt": prompt,
-        "samples": segment_samples(shown, source, target),
+        "samples": segment_samples(text, source, target),
     }
+    is_read = is_scored or counted_text is not None
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
-        result.write(
+        grafted.write(
             folder,
-            provenance=_provenance(options, evidence, model, target, earlier, is_read=scored or counted is not None),
+            provenance=_provenance(options, evidence, model, target, earlier, is_read=is_read),
             summary=summary,
             inner=None if METHODS[options.method].fresh_inner else options.model,
         )
-    write_documents(Path(options.output))
-    return TransferResult(result, built.rotation, start, Path(options.output))
+    write_documents(output)
+    return TransferResult(grafted, initialisation.rotation, start, output)
 
 
-def _examine_evidence(options: Transfer, inputs: Inputs, built: Initialisation, result: Graft, sample: str) -> Start:
+def load_transfer(output: Path) -> TransferResult:
+    """Read the result of an earlier transfer; its vector alignment was not kept."""
+    return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
+
+
+def _examine_evidence(
+    options: Transfer, inputs: Inputs, initialisation: Initialisation, grafted: Graft, sample: str
+) -> Start:
     """Return what is known about a grafted model before it is scored: its rows, the text, and tests of the evidence."""
-    origins = row_origins(built.mixture, built.precomputed)
+    origins = row_origins(initialisation.mixture, initialisation.precomputed)
     text, occurrences = cover_text(sample, inputs.source, inputs.target, origins)
     # A method that aligns vectors with the dictionary has tested it on held-out words.
-    tests_dictionary = built.rotation is None and METHODS[options.method].takes("target vectors")
+    tests_dictionary = initialisation.rotation is None and METHODS[options.method].takes("target vectors")
     return Start(
         method=options.method,
-        origins=result.report.origins,
-        fallback=built.mixture.fallback.value,
-        alignment=built.rotation.summary() if built.rotation else None,
+        origins=grafted.report.origins,
+        fallback=initialisation.mixture.fallback.value,
+        alignment=initialisation.rotation.summary() if initialisation.rotation else None,
         bits_per_byte={},
         text=text,
         dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
@@ -201,30 +219,28 @@ def _examine_evidence(options: Transfer, inputs: Inputs, built: Initialisation, 
     )
 
 
-def load_transfer(output: Path) -> TransferResult:
-    """Read the result of an earlier transfer; its vector alignment was not kept."""
-    return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
-
-
 def _is_finished(options: Transfer, evidence: Evidence) -> bool:
     """Whether the output is already the result of this very transfer.
 
     Raises:
-        OutputError: It exists and is not.
+        OutputError: It has the same options, but is the result of other inputs or another version.
     """
     if not is_repeated(options):
         return False
     before = read_notes(options.output)["provenance"]
-    recorded, found = before["inputs"], _hash_evidence(options, evidence)
+    recorded, current = before["inputs"], _hash_evidence(options, evidence)
     for name, model in (("model", options.model), ("donor", options.donor)):
         if model is not None and name not in recorded:  # a large model, which may have changed since
-            check_output(options.output)
+            check_output(options.output)  # raises, because the output exists
         elif model is not None:
-            found[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
-    found["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer)) if options.tokenizer else recorded["tokenizer"]
-    if before["version"] == __version__ and found == recorded:
+            current[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
+    # Any other tokenizer follows from the other inputs.
+    current["tokenizer"] = recorded["tokenizer"]
+    if options.tokenizer:
+        current["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer))
+    if before["version"] == __version__ and current == recorded:
         return True
-    check_output(options.output)
+    check_output(options.output)  # likewise
     return False
 
 

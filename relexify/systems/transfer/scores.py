@@ -39,13 +39,21 @@ def score_start(
     options: Transfer,
     model: PreTrainedModel,
     inputs: Inputs,
-    result: Graft,
+    grafted: Graft,
     text: str,
-    counted: PriorText | None,
+    counted_text: PriorText | None,
 ) -> dict[str, float]:
     """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
     The baselines get the unigram prior too, so that they differ from this initialisation in its evidence alone.
+
+    Args:
+        options: The transfer.
+        model: The source model.
+        inputs: Its tokenizers.
+        grafted: The result, with its unigram prior.
+        text: Held-out text in the target language, one paragraph per line.
+        counted_text: The text of the unigram prior; None if there is none.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
@@ -65,7 +73,7 @@ def score_start(
         "tokenizer": target,
         "seed": options.seed,
         "keep_source": options.keep_source,
-        "prior": counted,
+        "prior": counted_text,
     }
 
     def score_baseline(mixture: Mixture) -> float:
@@ -73,12 +81,12 @@ def score_start(
         baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
         title = BASELINES[mixture.method]
         with report_under(title):
-            add_prior(options, baseline, counted)
+            add_prior(options, baseline, counted_text)
         return _measure(title, baseline.model, target, text, options.device)
 
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
         scores[mixture.method] = _cached_score(mixture.method, key, partial(score_baseline, mixture))
-    scores[options.method] = _measure(options.method, result.model, target, text, options.device)
+    scores[options.method] = _measure(options.method, grafted.model, target, text, options.device)
     return scores
 
 

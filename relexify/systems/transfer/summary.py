@@ -37,7 +37,6 @@ __all__ = [
 SAME = 0.005
 """Bits per byte by which two scores of one model on one text may differ: a GPU may score in another precision."""
 
-
 _ORIGINS = {
     "special": "special: that of the same role",
     "copied": "copied: the model has the same token",
@@ -199,31 +198,31 @@ def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str
     return [ResultTable("Alignment of the word vectors", rows), sentence]
 
 
-def _dictionary_table(found: DictionaryCheck) -> ResultTable:
+def _dictionary_table(check: DictionaryCheck) -> ResultTable:
     rows = [
         ["measure", "value"],
-        ["tokens with a translation", f"{found.tokens:,}"],
-        ["share of the text that they make up", f"{found.text_share:.1%}"],
+        ["tokens with a translation", f"{check.tokens:,}"],
+        ["share of the text that they make up", f"{check.text_share:.1%}"],
     ]
-    if found.related is not None:
-        share = f"{found.related:.1%} of {found.words:,}"
+    if check.related is not None:
+        share = f"{check.related:.1%} of {check.words:,}"
         rows.append(["related words with related translations (chance: 50%)", share])
     return ResultTable("Dictionary", rows)
 
 
-def _summarise_extension(found: ExtensionCheck) -> list[ResultTable | str]:
+def _summarise_extension(check: ExtensionCheck) -> list[ResultTable | str]:
     """Return the length of the text by the number of added tokens, and what they do to the source language."""
-    whole = found.tokens_per_byte[0][1]
-    lengths = [[f"{added:,}", f"{length:.4f}", f"{length / whole:.1%}"] for added, length in found.tokens_per_byte]
+    whole = check.tokens_per_byte[0][1]
+    lengths = [[f"{added:,}", f"{length:.4f}", f"{length / whole:.1%}"] for added, length in check.tokens_per_byte]
     header = ["added tokens", "tokens per byte", "of the original"]
-    kept = f"All {found.source_tokens:,} tokens of held-out text in the model's language are the same as before."
-    if found.source_added:
+    kept = f"All {check.source_tokens:,} tokens of held-out text in the model's language are the same as before."
+    if check.source_added:
         kept = (
-            f"Held-out text in the model's language has {found.source_tokens:,} tokens, and {found.source_added:,} "
+            f"Held-out text in the model's language has {check.source_tokens:,} tokens, and {check.source_added:,} "
             "added tokens replace some of them: give more of its text (--source-corpus)."
         )
     parts: list[ResultTable | str] = [ResultTable("Length of the text", [header, *lengths]), kept]
-    if scores := found.source_bits_per_byte:
+    if scores := check.source_bits_per_byte:
         rows = [[name, f"{value:.6f}"] for name, value in scores.items()]
         parts.append(ResultTable("Text in the model's language (lower is better)", [["model", "bits per byte"], *rows]))
     return parts

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from relexify.systems.transfer.start import BASELINES, ORIGINAL, DictionaryCheck, Start
@@ -79,11 +79,10 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
     baselines = {name: start.bits_per_byte[name] for name in ("random", "shuffle") if name in start.bits_per_byte}
     own = start.bits_per_byte.get(start.method)
     gain = min(baselines.values()) - own if baselines and own is not None else None
-    if start.method in baselines or not any(
-        count for origin, count in start.origins.items() if origin not in ("none", "special")
-    ):
+    has_evidence = any(count for origin, count in start.origins.items() if origin not in ("none", "special"))
+    if start.method in baselines or not has_evidence:
         reason = f"{start.method} uses no evidence; it is a baseline to compare with."
-        return Verdict("poor", reason + _missing(start), {"method": DEFAULT} if start.method != DEFAULT else {})
+        return Verdict("poor", reason + _missing_evidence(start), _default_method(start))
     if start.corpus_bytes is not None and start.corpus_bytes < FEWEST_BYTES:
         return Verdict(
             "poor",
@@ -97,9 +96,8 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
             f"({start.text.source_tokens:,}). Either the text is in a language that the model knows, so that it "
             "needs no new vocabulary, or the vocabulary is too small: check the text and the size of the vocabulary.",
         )
-    complaint, changes = _complaint(start)
-    if complaint:
-        return Verdict("poor", complaint + _worth_of_spelling(gain), changes)
+    if (complaint := _complaint(start)) is not None:
+        return replace(complaint, reason=complaint.reason + _explain_gain(gain))
     if praise := _praise(start):
         others = f" Rows without evidence need {min(baselines.values()):.3f}." if baselines else ""
         if gain is not None and gain < 0:
@@ -109,7 +107,7 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
         return Verdict("open", doubt)
     if gain is None or own is None:
         reason = f": {start.not_scored}" if start.not_scored else " before training"
-        return Verdict("unknown", f"The model was not scored{reason}.{_missing(start)}")
+        return Verdict("unknown", f"The model was not scored{reason}.{_missing_evidence(start)}")
     return _judge_scores(start, own, baselines)
 
 
@@ -135,7 +133,7 @@ def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> V
         "open",
         f"Before training, it predicts the text {better} ({own:.3f} bits per byte, against {compared}). Good evidence "
         "often starts like this and shows within the first steps: train two methods for a "
-        f"short time (relexify advise) before you train one for long.{_missing(start)}",
+        f"short time (relexify advise) before you train one for long.{_missing_evidence(start)}",
     )
 
 
@@ -144,53 +142,53 @@ def _praise(start: Start) -> str:
     hits = alignment_hits(start.alignment) if start.alignment else None
     if hits is not None and hits[0] >= ROUGH * hits[1]:
         return f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words."
-    found = start.dictionary
-    if found is not None and found.related is not None and round(found.related, 3) >= RELATED:  # as it is reported
+    check = start.dictionary
+    if check is not None and check.related is not None and round(check.related, 3) >= RELATED:  # as it is reported
         return (
-            f"The dictionary translates {found.text_share:.0%} of the text, and its translations make sense: related "
-            f"words have related translations in {found.related:.1%} of {found.words:,} cases, and 50% is chance."
+            f"The dictionary translates {check.text_share:.0%} of the text, and its translations make sense: related "
+            f"words have related translations in {check.related:.1%} of {check.words:,} cases, and 50% is chance."
         )
     return ""
 
 
 def _doubt(start: Start) -> str:
     """Return why a dictionary is doubtful: it is small, or related more often than by chance, but not often enough."""
-    found = start.dictionary
-    if found is None:
+    check = start.dictionary
+    if check is None:
         return ""
-    if found.related is None:
-        if found.text_share >= LITTLE_TEXT:
+    if check.related is None:
+        if check.text_share >= LITTLE_TEXT:
             return ""
-        unknown = "it helps" if _matches(found) else "it is for this language"
-        entries = "one entry translates" if found.entries == 1 else f"{found.entries:,} entries translate"
-        is_large = found.entries >= LARGE
+        unknown = "it helps" if _matches(check) else "it is for this language"
+        entries = "one entry translates" if check.entries == 1 else f"{check.entries:,} entries translate"
+        is_large = check.entries >= LARGE
         return (
             f"The dictionary {'has too few words of the text' if is_large else 'is too small'} to tell whether "
-            f"{unknown}: its {entries} {found.tokens:,} tokens, {found.text_share:.1%} of the text. Give one "
+            f"{unknown}: its {entries} {check.tokens:,} tokens, {check.text_share:.1%} of the text. Give one "
             f"with {'more frequent words' if is_large else 'some thousand entries'}, or try the text with and without "
             "this one (relexify advise)."
         )
     return (
         f"Some translations in the dictionary may be wrong: related words have related translations in "
-        f"{found.related:.1%} of {found.words:,} cases. Correct dictionaries have {RELATED:.1%} or more, unless there "
+        f"{check.related:.1%} of {check.words:,} cases. Correct dictionaries have {RELATED:.1%} or more, unless there "
         "is little text, and 50% is chance. Look up some of its words, or try the text with and without it (relexify "
         "advise)."
     )
 
 
-def _is_small(found: DictionaryCheck) -> bool:
+def _is_small(check: DictionaryCheck) -> bool:
     """Whether a dictionary translates little because it has few entries, and not because its words do not match."""
-    return found.entries > 0 and (_testable(found) < FEWEST_FREQUENT or _matches(found))
+    return check.entries > 0 and (_testable(check) < FEWEST_FREQUENT or _matches(check))
 
 
-def _matches(found: DictionaryCheck) -> bool:
+def _matches(check: DictionaryCheck) -> bool:
     """Whether a dictionary has as many tokens as one for this language."""
-    return found.matches >= max(2, MATCHES * _testable(found))  # one may be chance
+    return check.matches >= max(2, MATCHES * _testable(check))  # one may be chance
 
 
-def _testable(found: DictionaryCheck) -> float:
+def _testable(check: DictionaryCheck) -> float:
     """Return the number of entries that should match: those with a frequent word, but a tenth of all at least."""
-    return max(found.frequent, found.entries / 10)
+    return max(check.frequent, check.entries / 10)
 
 
 def _compared_with_original(start: Start) -> str:
@@ -205,7 +203,7 @@ def _compared_with_original(start: Start) -> str:
     return f"{compared}; the original model still needs less, {original:.3f}, so train it before you use it."
 
 
-def _missing(start: Start) -> str:
+def _missing_evidence(start: Start) -> str:
     """Say which evidence to add if there are no translations at all."""
     given = start.given
     if given is None or {"dictionary", "bitext", "rotation", "donor"} & set(given):
@@ -218,46 +216,60 @@ def _missing(start: Start) -> str:
     )
 
 
-def _complaint(start: Start) -> tuple[str, dict[str, str | None]]:
-    """Return what is wrong with the evidence and what to do about it, and `Verdict.changes`; empty if nothing is."""
+def _complaint(start: Start) -> Verdict | None:
+    """Return the verdict on evidence that is noise or missing; None if no test finds that."""
     hits = alignment_hits(start.alignment) if start.alignment else None
     if hits is not None and hits[0] < NOISE * hits[1]:
         has_translations = bool({"dictionary", "bitext"} & set(start.given or ()))
-        return (
+        return Verdict(
+            "poor",
             f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
             "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
-            "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary."
-        ), {"method": DEFAULT if has_translations and start.method != DEFAULT else "fvt"}
-    if (found := start.dictionary) is not None:
-        if found.text_share < LITTLE_TEXT and not _is_small(found):
-            spread = ", and the other tokens are guessed from these few translations" if found.tokens else ""
+            "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary.",
+            {"method": DEFAULT if has_translations and start.method != DEFAULT else "fvt"},
+        )
+    if (check := start.dictionary) is not None:
+        if check.text_share < LITTLE_TEXT and not _is_small(check):
+            spread = ", and the other tokens are guessed from these few translations" if check.tokens else ""
             tested = (
-                f" Of its {found.frequent:,} entries with a frequent word of the model's language, {found.matches:,} "
+                f" Of its {check.frequent:,} entries with a frequent word of the model's language, {check.matches:,} "
                 "have a translation that is a token."
             )
-            return (
-                f"The dictionary translates {found.tokens:,} tokens, {found.text_share:.1%} of the text{spread}: it is "
+            return Verdict(
+                "poor",
+                f"The dictionary translates {check.tokens:,} tokens, {check.text_share:.1%} of the text{spread}: it is "
                 "probably for another language, spells words differently, or has mostly rare "
-                f"words.{tested if found.entries else ''} Check this, and that it has the model's language first; or "
-                "leave it out."
-            ), {"dictionary": None}
-        if found.related is not None and found.related < 0.5 + CHANCE_Z / math.sqrt(12 * max(1, found.words)):
-            return (
+                f"words.{tested if check.entries else ''} Check this, and that it has the model's language first; or "
+                "leave it out.",
+                {"dictionary": None},
+            )
+        # If translations were random, every word would give a uniform number from 0 to 1, with a variance of 1/12.
+        if check.related is not None and check.related < 0.5 + CHANCE_Z / math.sqrt(12 * max(1, check.words)):
+            return Verdict(
+                "poor",
                 f"The translations in the dictionary look random: related words have related translations in "
-                f"{found.related:.1%} of {found.words:,} cases, and 50% is chance. Check that it is for these two "
-                "languages, and that its columns belong together; or leave it out."
-            ), {"dictionary": None}
+                f"{check.related:.1%} of {check.words:,} cases, and 50% is chance. Check that it is for these two "
+                "languages, and that its columns belong together; or leave it out.",
+                {"dictionary": None},
+            )
     total = max(1, sum(start.origins.values()))
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
     if missing > 0.5:
-        return (
+        return Verdict(
+            "poor",
             f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "
-            f"combines all types.{_missing(start)}"
-        ), ({"method": DEFAULT} if start.method != DEFAULT else {})
-    return "", {}
+            f"combines all types.{_missing_evidence(start)}",
+            _default_method(start),
+        )
+    return None
 
 
-def _worth_of_spelling(gain: float | None) -> str:
+def _default_method(start: Start) -> dict[str, str | None]:
+    """Return the change to the default method, unless it is in use already."""
+    return {"method": DEFAULT} if start.method != DEFAULT else {}
+
+
+def _explain_gain(gain: float | None) -> str:
     """Say where a gain comes from if it is not from the evidence that was found to be noise."""
     if gain is None or gain < GAIN:
         return ""

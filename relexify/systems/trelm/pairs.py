@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from relexify.pretrained.architecture import encoder_frame
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
+from relexify.text import TextInput
 
 __all__ = ["AlignedPairs", "Sentence", "align_pairs", "check_bitext", "load_pairs", "open_bitext"]
 
@@ -89,9 +90,11 @@ class AlignedPairs:
         return digest.hexdigest()
 
 
-def open_bitext(bitext: Any, options: Trelm) -> Bitext:
-    """Open parallel text with the fields and the order of sides that the options give."""
-    return Bitext.open(bitext, fields=options.aligning.fields, swapped=options.aligning.swapped)
+def open_bitext(bitext: TextInput | None, options: Trelm) -> Bitext:
+    """Open parallel text of the options with the fields and the order of sides that they give."""
+    # `TextInput` is for monolingual text too, hence wider than `Bitext.open`; `check_trelm` made sure that it is given.
+    names = cast("str | Path | Sequence[str | Path]", bitext)
+    return Bitext.open(names, fields=options.aligning.fields, swapped=options.aligning.swapped)
 
 
 def check_bitext(options: Trelm) -> None:

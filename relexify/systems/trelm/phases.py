@@ -17,7 +17,7 @@ import torch
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
 from relexify.pretrained.quiet import save_model
-from relexify.storage.files import check_output, write_file, write_folder
+from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches, SegmentPairs
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
@@ -166,7 +166,7 @@ def combine_directions(
         with write_folder(Path(output), overwrite=overwrite) as folder:
             save_model(both, folder)
             save_tokenizers(tokenizers, folder, both.config)
-            write_file(folder / "relexify.json", "{}\n")
+            write_file(folder / MARKER, "{}\n")
     processes.wait_for_everyone()
 
 
@@ -281,6 +281,11 @@ def _train(
 
 
 def _load(model: str | Path) -> TriLayerForMaskedLM:
+    """Load a model with language embeddings.
+
+    Raises:
+        InputError: It is another kind of model.
+    """
     found = load_model(model)
     if not isinstance(found, TriLayerForMaskedLM):
         raise InputError(f"{model} is a {type(found).__name__} and has no language embeddings: see with_trilayer")

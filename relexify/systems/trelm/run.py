@@ -41,7 +41,7 @@ from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.model.xlm import backbone_config
-from relexify.systems.trelm.options import Direction, Trelm, check_trelm, trelm_inputs
+from relexify.systems.trelm.options import Direction, Objective, Trelm, check_trelm, trelm_inputs
 from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
@@ -102,8 +102,10 @@ def run_trelm(
         MissingExtra: A package is needed to align, or to score translations.
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
-    inputs, texts = (model, *trelm_inputs(options)), (corpus, held_out, options.source_corpus, options.source_held_out)
-    options = _validate_texts(options)
+    # Of all options, before those without an effect are removed: an output may not replace these files either.
+    inputs = (model, *trelm_inputs(options))
+    texts = (corpus, held_out, options.source_corpus, options.source_held_out)
+    options = _validated(options)
     identity = {
         "model": Path(model) if Path(model).is_dir() else str(model),
         "corpus": Corpus.open(corpus),
@@ -117,13 +119,13 @@ def run_trelm(
     if not overwrite and work.is_finished():
         work.clear()  # the earlier run may have been killed before it did
         return TrelmResult(load_result(work.output), trelm_scores(work.output))
-    check_start(model, options)
+    _check_start(model, options)
     processes = started_processes()
     with ExitStack() as claimed:
         if processes.is_main_process:
             work.check()
             claimed.enter_context(work.claim())
-            work.step(_START, lambda folder: write_start(model, folder, options))
+            work.step(_START, lambda folder: _write_start(model, folder, options))
         processes.wait_for_everyone()
         try:
             training = _run_phases(model, work, corpus, held_out, options)
@@ -140,17 +142,92 @@ def run_trelm(
 
 def check_run(model: str | Path, options: Trelm) -> None:
     """Validate, before any work, what would stop `run_trelm` later; arguments and exceptions as there."""
-    check_start(model, _validate_texts(options))
+    _check_start(model, _validated(options))
 
 
-def _validate_texts(options: Trelm) -> Trelm:
-    """Return the options after validating them and their parallel text, without what no phase uses."""
+def _validated(options: Trelm) -> Trelm:
+    """Validate the options and their parallel text; return them without those that no phase uses."""
     check_trelm(options)
     if options.until == "commonality":
         return replace(options, bitext=None, test_bitext=None, alignment=None)
     check_bitext(options)
     check_test_bitext(options)
     return options
+
+
+def _check_start(model: str | Path, options: Trelm) -> None:
+    """Validate by its config alone that all phases can train a model.
+
+    Args:
+        model: With the vocabulary of both languages, or of the target language.
+        options: The requested run.
+
+    Raises:
+        InputError: It cannot be trained as requested, or the model that it was transferred from is missing.
+        GraftError: A TRILayer cannot be put into it.
+    """
+    config = backbone_config(load_config(model))
+    family_of(config)  # raises for an architecture without a TRILayer
+    if options.vocabularies == "separate":
+        if options.source_model is None:
+            raise InputError(
+                f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
+                "or in [trelm] of a recipe"
+            )
+        source = backbone_config(load_config(options.source_model))
+        family_of(source)
+        if source.model_type != config.model_type or source.hidden_size != config.hidden_size:
+            raise GraftError(
+                f"{options.source_model} and {model} do not share an encoder ({source.model_type}, "
+                f"{source.hidden_size} wide, and {config.model_type}, {config.hidden_size} wide): give the model that "
+                "the other was transferred from"
+            )
+    with torch.device("meta"):  # no memory is needed to check sizes
+        empty_model = TriLayerForMaskedLM(
+            TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
+        )
+    for training in (options.commonality, options.transfer, options.specific):
+        check_language_model(empty_model, training)
+    for training in (options.commonality, options.transfer):
+        check_halves(training, 1)
+
+
+def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
+    """Write the model that the first phase starts with into an empty folder.
+
+    Raises:
+        GraftError: A TRILayer cannot be put into it, or the two models do not share an encoder.
+        VocabularyError: A tokenizer is not its model's.
+    """
+    first, second = options.languages
+    source: str | Path = model
+    target: PreTrainedModel | None = None
+    if options.vocabularies == "separate" and options.source_model:
+        source, target = options.source_model, _load_backbone(model)
+    built = with_trilayer(
+        _load_backbone(source),
+        (first, second),
+        target=target,
+        trilayer=options.trilayer,
+        embedding_size=options.embedding_size,
+        seed=options.seed,
+    )
+    tokenizers = load_tokenizer(source), load_tokenizer(model)
+    check_tokenizers(built, tokenizers)
+    save_model(built, folder)
+    save_tokenizers(tokenizers, folder, built.config)
+
+
+def _load_backbone(model: str | Path) -> PreTrainedModel:
+    """Load a model of transformers that a TRILayer can be put into.
+
+    Raises:
+        InputError: It has one already.
+    """
+    found = load_model(model, next_sentence=True)
+    if isinstance(found, TriLayerForMaskedLM):
+        raise InputError(f"{model} has a TRILayer already: give the model that it was built from")
+    return found
 
 
 def _run_phases(
@@ -173,7 +250,7 @@ def _run_phases(
     )
     if is_last:
         return common
-    _run_transfer(work.path, corpus, source_corpus, held_out, options)
+    _train_directions(work.path, corpus, source_corpus, held_out, options)
     with started_processes().main_process_first():
         names = (_COMMONALITY, *get_args(Direction))
         scores = [score for name in names for score in phase_scores(work.path / name, name)]
@@ -192,7 +269,7 @@ def _run_phases(
     )
 
 
-def _run_transfer(
+def _train_directions(
     work: Path, corpus: TextSource, source_corpus: TextSource, held_out: TextSource | None, options: Trelm
 ) -> None:
     """Train both directions, and combine them (Algorithm 1)."""
@@ -213,7 +290,7 @@ def _run_transfer(
             options.transfer,
             direction=direction,
             held_out=scored_on,
-            objective=options.objective,  # type: ignore[arg-type]
+            objective=cast("Objective", options.objective),  # `check_trelm` made sure that it is one
             weighting=options.weighting,
         )
     forward, backward = (work / direction for direction in get_args(Direction))
@@ -248,74 +325,5 @@ def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
 
 
 def _given_fields(training: Training) -> dict[str, Any]:
+    """Return the options of a phase that are not None; a phase has no stages."""
     return {name: value for name, value in asdict(replace(training, stages=())).items() if value is not None}
-
-
-def check_start(model: str | Path, options: Trelm) -> None:
-    """Validate by its config alone that all phases can train a model.
-
-    Args:
-        model: With the vocabulary of both languages, or of the target language.
-        options: The requested run.
-
-    Raises:
-        InputError: It cannot be trained as requested, or the model that it was transferred from is missing.
-        GraftError: A TRILayer cannot be put into it.
-    """
-    config = backbone_config(load_config(model))
-    family_of(config)
-    if options.vocabularies == "separate":
-        if options.source_model is None:
-            raise InputError(
-                f"separate vocabularies need the model that {model} was transferred from: give it as `source_model`, "
-                "or in [trelm] of a recipe"
-            )
-        source = backbone_config(load_config(options.source_model))
-        family_of(source)
-        if source.model_type != config.model_type or source.hidden_size != config.hidden_size:
-            raise GraftError(
-                f"{options.source_model} and {model} do not share an encoder ({source.model_type}, "
-                f"{source.hidden_size} wide, and {config.model_type}, {config.hidden_size} wide): give the model that "
-                "the other was transferred from"
-            )
-    with torch.device("meta"):  # a model without memory, to see its sizes
-        hollow = TriLayerForMaskedLM(
-            TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
-        )
-    for training in (options.commonality, options.transfer, options.specific):
-        check_language_model(hollow, training)
-    for training in (options.commonality, options.transfer):
-        check_halves(training, 1)
-
-
-def write_start(model: str | Path, folder: Path, options: Trelm) -> None:
-    """Write the model that the first phase starts with into an empty folder.
-
-    Raises:
-        GraftError: A TRILayer cannot be put into it, or the two models do not share an encoder.
-        VocabularyError: A tokenizer is not its model's.
-    """
-    first, second = options.languages
-    source: str | Path = model
-    target: PreTrainedModel | None = None
-    if options.vocabularies == "separate" and options.source_model:
-        source, target = options.source_model, _load_backbone(model)
-    built = with_trilayer(
-        _load_backbone(source),
-        (first, second),
-        target=target,
-        trilayer=options.trilayer,
-        embedding_size=options.embedding_size,
-        seed=options.seed,
-    )
-    tokenizers = load_tokenizer(source), load_tokenizer(model)
-    check_tokenizers(built, tokenizers)
-    save_model(built, folder)
-    save_tokenizers(tokenizers, folder, built.config)
-
-
-def _load_backbone(model: str | Path) -> PreTrainedModel:
-    found = load_model(model, next_sentence=True)
-    if isinstance(found, TriLayerForMaskedLM):
-        raise InputError(f"{model} has a TRILayer already: give the model that it was built from")
-    return found

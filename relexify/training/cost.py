@@ -41,7 +41,6 @@ _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
 """Numbers of a parameter from which on bitsandbytes quantises and pages its moments, and those of a block."""
 
-
 ADAPTER_OPERATIONS = 1_130
 """Operations that take as long as an adapter of LoRA does beside its own, for each input and output of its matrix.
 
@@ -257,6 +256,7 @@ def _estimate(
     can_shard = (
         not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
     )
+    # Every number of GPUs, fewest first, without and with FSDP, and every micro-batch, largest first.
     ways = []
     for number in [gpus] if gpus else [2**power for power in range(MOST_GPUS.bit_length())]:
         for is_sharded in (False, True) if can_shard and number > 1 else (False,):
@@ -306,31 +306,43 @@ def _micro_batches(training: Training, gpus: int) -> list[int]:
 
 
 def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _StageCost:
+    """Count operations and bytes of a stage, by the rules at the head of this module."""
     matrices, head = _matrices(model), model.get_output_embeddings().weight
-    trained, named = trained_names(model, stage.trains), list(model.named_parameters(remove_duplicate=False))
+    layers, width = int(model.config.get_text_config().num_hidden_layers), _width(model)
+    is_encoder = architecture_of(model) == "encoder"
+    label_share = training.masking if is_encoder else 1.0
+
+    # What is trained, in numbers.
+    trained = trained_names(model, stage.trains)
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     lexical = lexical_parameter_names(model) & sizes.keys()
     adapted = [matrix for matrix in matrices if training.lora_rank and matrix.name in trained and matrix.count == 1]
     adapters = sum((training.lora_rank or 0) * (matrix.outputs + matrix.inputs) for matrix in adapted)
     if training.lora_rank:
         trained = trained & lexical
-    is_encoder = architecture_of(model) == "encoder"
-    label_share = training.masking if is_encoder else 1.0
-
-    # 2 forward, 2 backward, and 2 for the gradient of what is trained
-    inner = sum(matrix.used_numbers * (6 if matrix.name in trained else 4) for matrix in matrices) + 6 * adapters
-    is_head_trained = any(each is head for name, each in named if name in trained)
-    layers, width = int(model.config.get_text_config().num_hidden_layers), _width(model)
-    attention = (12 if is_encoder else 6) * layers * training.length * width
-    again = (2 * sum(matrix.used_numbers for matrix in matrices) + attention / 3) * training.checkpoint_activations
+    is_head_trained = any(
+        parameter is head
+        for name, parameter in model.named_parameters(remove_duplicate=False)  # a tied head has two names
+        if name in trained
+    )
     orthogonalised = [matrix for matrix in matrices if stage.optimiser == MUON and matrix.name in trained]
 
+    # Operations per token: 2 forward, 2 backward, and 2 for the gradient of what is trained.
+    inner = sum(matrix.used_numbers * (6 if matrix.name in trained else 4) for matrix in matrices) + 6 * adapters
+    attention = (12 if is_encoder else 6) * layers * training.length * width
+    recomputed = 0.0
+    if training.checkpoint_activations:  # another forward pass: a third of the operations of attention
+        recomputed = 2 * sum(matrix.used_numbers for matrix in matrices) + attention / 3
+
+    # Bytes of parameters, of the state of the optimiser, and of copies in bfloat16.
     inner_bytes = _BFLOAT16 if training.inner_precision == "bfloat16" else _FLOAT32
     bytes_of = {name: size * (_FLOAT32 if name in lexical else inner_bytes) for name, size in sizes.items()}
     trained_bytes = sum(size for name, size in bytes_of.items() if name in trained) + adapters * _FLOAT32
     muon_sizes = [matrix.numbers for matrix in orthogonalised]
     muon_bytes = sum(bytes_of[matrix.name] for matrix in orthogonalised)
-    states = muon_bytes + trained_bytes * (training.average is not None)
+    states = muon_bytes  # its momentum
+    if training.average is not None:
+        states += trained_bytes
     if training.optimiser_state == WHOLE_STATE:
         moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
         states += moments * (trained_bytes - muon_bytes)
@@ -339,15 +351,18 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
         numbers = [size for name, size in sizes.items() if name in trained - by_muon]
         numbers += [(training.lora_rank or 0) * size for each in adapted for size in (each.outputs, each.inputs)]
         states += sum(_moment_bytes(size, training.optimiser_state) for size in numbers)
-    copied = head.numel() + (0 if inner_bytes == _BFLOAT16 else sum(matrix.numbers for matrix in matrices))
+    copied = head.numel()
+    if inner_bytes != _BFLOAT16:
+        copied += sum(matrix.numbers for matrix in matrices)
 
+    # Activations per token: outputs of all matrices, and in each layer those of two norms and of attention.
     kept = sum(matrix.outputs * matrix.used for matrix in matrices) + 3 * layers * width
     if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
         kept = layers * width + kept // layers
     return _StageCost(
         steps=stage.steps,
         trained=sum(size for name, size in sizes.items() if name in trained) + adapters,
-        per_token=inner + (6 if is_head_trained else 4) * head.numel() * label_share + attention + again,
+        per_token=inner + (6 if is_head_trained else 4) * head.numel() * label_share + attention + recomputed,
         waiting=ADAPTER_OPERATIONS * sum(matrix.inputs + matrix.outputs for matrix in adapted),
         per_step=sum(matrix.muon_operations for matrix in orthogonalised),
         weights=sum(bytes_of.values()) + adapters * _FLOAT32,

@@ -141,24 +141,27 @@ def language_model_job(
             f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
             "was extended, or leave it out"
         )
-    share = 0.0 if training.source_corpus is None else training.source_share
+    kind = architecture_of(model)
     with processes.main_process_first():
-        name = None if training.source_corpus is None else TARGET
-        data = language_data(model, tokenizer, corpus, held_out, training, language=name)
-        texts = TrainingData(data.blocks, {None: data.held_out}, architecture_of(model), data.blocks.count)
-        identity: dict[str, Any] = dict(data.identity)
-        if training.source_corpus is not None:
-            own = training.source_corpus, training.source_held_out
-            other = language_data(model, tokenizer, *own, training, language=SOURCE)
-            texts = TrainingData(
-                MixedTexts(other.blocks, data.blocks, share),
-                {SOURCE: other.held_out, TARGET: data.held_out},
-                architecture_of(model),
-                # Sequences of both texts until each one of this text has been seen once.
-                round(data.blocks.count / (1 - share)),
+        if training.source_corpus is None:
+            target = language_data(model, tokenizer, corpus, held_out, training)
+            data = TrainingData(target.blocks, {None: target.held_out}, kind, target.blocks.count)
+            identity = dict(target.identity)
+        else:
+            target = language_data(model, tokenizer, corpus, held_out, training, language=TARGET)
+            first = language_data(
+                model, tokenizer, training.source_corpus, training.source_held_out, training, language=SOURCE
+            )
+            share = training.source_share
+            data = TrainingData(
+                MixedTexts(first.blocks, target.blocks, share),
+                {SOURCE: first.held_out, TARGET: target.held_out},
+                kind,
+                # Sequences of both texts until each one of the target text has been seen once.
+                round(target.blocks.count / (1 - share)),
                 takes_language=False,
             )
-            identity["source"] = other.identity
+            identity = {**target.identity, "source": first.identity}
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
         add_next_sentence_head(trained, source)  # untrained here, but TreLM's last phase trains it further
@@ -170,7 +173,7 @@ def language_model_job(
     return TrainingJob(
         model=model,
         dtype=dtype,
-        data=texts,
+        data=data,
         identity={"model": fingerprint(model), **identity},
         notes=notes,
         load=lambda folder: load_model(folder or source),
@@ -178,29 +181,6 @@ def language_model_job(
         kept_rows=len(vocabulary_of(tokenizer)) - int(extension["added"]) if extension else 0,
         command=_command(corpus, held_out, training),
     )
-
-
-def _command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:
-    """Return texts and options as they were given, without defaults and stages; None if a text has no name."""
-    texts = {
-        "corpus": corpus,
-        "held_out": held_out,
-        "source_corpus": training.source_corpus,
-        "source_held_out": training.source_held_out,
-    }
-    command: dict[str, Any] = {"options": {}}
-    for name, text in texts.items():
-        parts = [text] if isinstance(text, str | Path) else text
-        if parts is None:
-            continue
-        if not isinstance(parts, list | tuple) or not all(isinstance(part, str | Path) for part in parts):
-            return None
-        command[name] = [str(part) for part in parts]
-    for entry in fields(training):
-        value = getattr(training, entry.name)
-        if entry.name not in (*texts, "stages") and value != entry.default:
-            command["options"][entry.name] = value
-    return command
 
 
 def language_data(
@@ -260,3 +240,26 @@ def source_notes(source: str | Path) -> dict[str, Any]:
 def started_processes() -> PartialState:
     """Return the processes that torchrun or accelerate started together; without them, this one alone."""
     return PartialState(cpu=not torch.cuda.is_available())
+
+
+def _command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:
+    """Return texts and options as they were given, without defaults and stages; None if a text has no name."""
+    texts = {
+        "corpus": corpus,
+        "held_out": held_out,
+        "source_corpus": training.source_corpus,
+        "source_held_out": training.source_held_out,
+    }
+    command: dict[str, Any] = {"options": {}}
+    for name, text in texts.items():
+        parts = [text] if isinstance(text, str | Path) else text
+        if parts is None:
+            continue
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str | Path) for part in parts):
+            return None
+        command[name] = [str(part) for part in parts]
+    for entry in fields(training):
+        value = getattr(training, entry.name)
+        if entry.name not in (*texts, "stages") and value != entry.default:
+            command["options"][entry.name] = value
+    return command

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.training.plan import Training
-from relexify.training.protocol import lexical_parameter_names
+from relexify.training.protocol import lexical_parameter_ids
 
 __all__ = ["cast_for_training"]
 
@@ -23,8 +23,7 @@ def cast_for_training(model: Model, training: Training) -> Model:
     if training.inner_precision == "float32":
         model.float()
         return model
-    names = lexical_parameter_names(model)
-    lexical = {id(each) for name, each in model.named_parameters(remove_duplicate=False) if name in names}
+    lexical = lexical_parameter_ids(model)
     for parameter in model.parameters():
         parameter.data = parameter.data.to(torch.float32 if id(parameter) in lexical else torch.bfloat16)
     return model

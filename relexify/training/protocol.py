@@ -32,6 +32,7 @@ __all__ = [
     "MultiHeadModel",
     "RowLabelModel",
     "chunked_head",
+    "lexical_parameter_ids",
     "lexical_parameter_names",
 ]
 
@@ -134,6 +135,16 @@ def lexical_parameter_names(model: PreTrainedModel) -> set[str]:
         GraftError: The model cannot resize its vocabulary.
     """
     return model.lexical_parameter_names() if isinstance(model, LexicalModel) else set(lexical_axes(model))
+
+
+def lexical_parameter_ids(model: PreTrainedModel) -> set[int]:
+    """Return `id()` of the parameters that belong to the vocabulary, whichever of its names a tied one is found by.
+
+    Raises:
+        GraftError: The model cannot resize its vocabulary.
+    """
+    names = lexical_parameter_names(model)
+    return {id(parameter) for name, parameter in model.named_parameters(remove_duplicate=False) if name in names}
 
 
 def chunked_head(head: nn.Module | None) -> ChunkedHead | None:

@@ -131,10 +131,6 @@ def stage_rates(stage: Stage) -> Rates:
     return _rates(inner, stage.embedding_learning_rate or inner, stage.optimiser)
 
 
-def _rates(inner: float, embeddings: float, optimiser: str) -> Rates:
-    return Rates(inner, embeddings, others=OTHER_SHARE * inner if optimiser == MUON else inner)
-
-
 def settle_batch(training: Training, sequences: int | None, processes: int) -> Training:
     """Return a training with as many sequences per step as the text suffices for; what changes is logged.
 
@@ -215,6 +211,10 @@ def settle(training: Training, model: PreTrainedModel) -> Training:
     if is_own and optimiser == MUON and training.beta1 is None:
         settled = replace(settled, beta1=EMBEDDING_BETA1)
     return settled
+
+
+def _rates(inner: float, embeddings: float, optimiser: str) -> Rates:
+    return Rates(inner, embeddings, others=OTHER_SHARE * inner if optimiser == MUON else inner)
 
 
 def _settle_rates(options: Options, has_rates: bool, model: PreTrainedModel, training: Training) -> Options:

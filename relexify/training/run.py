@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from relexify.errors import InputError
@@ -132,76 +132,22 @@ def run_training(
     with work.claim() if is_main else nullcontext():
         if is_main and overwrite:
             _remove_damaged_stages(work.path)
-        resumed = any(found for name in ("result", "checkpoint-*") for found in work.path.glob(f"*/{name}"))
+        resumed = any((*work.path.glob("*/result"), *work.path.glob("*/checkpoint-*")))
         processes.wait_for_everyone()
-        curve, selected, model_folder, speed = _train_stages(job, stages, training, work.path)
-        result = TrainingResult(output, curve, selected, curve.last.tokens, time.monotonic() - start, speed, resumed)
+        trained = _train_stages(job, stages, training, work.path)
+        result = TrainingResult(
+            output=output,
+            curve=trained.curve,
+            selected=trained.selected,
+            tokens=trained.curve.last.tokens,
+            seconds=time.monotonic() - start,
+            tokens_per_second=trained.tokens_per_second,
+            resumed=resumed,
+        )
         if is_main:
-            write_result(job, training, work, result, model_folder)
+            write_result(job, training, work, result, trained.folder)
         processes.wait_for_everyone()
     return result
-
-
-def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
-    """Return about how many bytes the result and one checkpoint, with a moment of what is trained, take at least."""
-    weights = dict(job.model.named_parameters())
-    needed: int = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
-    if training.lora_rank or training.optimiser_state != WHOLE_STATE:
-        return needed
-    trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
-    moment: int = max(sum(weights[name].nbytes for name in names) for names in trained)
-    return needed + moment
-
-
-def _train_stages(
-    job: TrainingJob, stages: Sequence[Stage], training: Training, work: Path
-) -> tuple[Curve, int, Path | None, float | None]:
-    """Train all stages that no earlier call has finished.
-
-    Returns:
-        The curve; the selected step; the folder with its model, None for the model that training started from; and
-        tokens per second, None if nothing was trained or too little to measure it.
-    """
-    points: list[Measurement] = []
-    candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
-    processes = started_processes()
-    model, speed = job.model, None
-    first_step, step = 0, 0
-    for number, stage in enumerate(stages, start=1):
-        stage_folder = work / f"{number}-{stage.name}"
-        folder = stage_folder / "result"
-        if not folder.exists():
-            if number > 1:
-                # From disk, as after an interruption, so that both give the same bits.
-                model = job.load(candidates[step])
-            is_last = number == len(stages)
-            result = train_stage(
-                model,
-                job.data,
-                stage,
-                training,
-                stage_folder,
-                first_step=first_step,
-                is_last=is_last,
-                snapshots=work / _SNAPSHOTS,
-                kept_rows=job.kept_rows,
-            )
-            speed = result.tokens_per_second or speed
-            if processes.is_main_process:
-                keep_stage(folder, result)
-            processes.wait_for_everyone()
-            del result
-        points += Curve.load(folder / CURVE_FILE).points
-        step = read_entry(folder, "selected")
-        candidates[step] = folder
-        first_step += stage.steps
-    curve = Curve.of(points)
-    if training.selects_best:
-        step = min(candidates, key=lambda step: curve.at(step).bits_per_byte)
-        if step == 0:
-            what = "the mean of both languages" if curve.first.by_language else "held-out text"
-            logger.warning("training made the model worse on %s: keeping the model as it was before", what)
-    return curve, step, candidates[step], speed
 
 
 def keep_stage(folder: Path, result: StageResult) -> None:
@@ -254,6 +200,17 @@ def write_result(
     write_documents(work.output)
 
 
+def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
+    """Return about how many bytes the result and one checkpoint, with a moment of what is trained, take at least."""
+    weights = dict(job.model.named_parameters())
+    needed: int = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
+    if training.lora_rank or training.optimiser_state != WHOLE_STATE:
+        return needed
+    trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
+    moment: int = max(sum(weights[name].nbytes for name in names) for names in trained)
+    return needed + moment
+
+
 def _remove_damaged_stages(work: Path) -> None:
     """Remove stages whose checkpoints are all damaged, so that they start again."""
     for stage in sorted(work.glob("*/")):
@@ -262,3 +219,63 @@ def _remove_damaged_stages(work: Path) -> None:
         except InputError as error:
             logger.warning("%s; removing it.", str(error).partition(":")[0])
             shutil.rmtree(stage)
+
+
+@dataclass(frozen=True)
+class _TrainedStages:
+    """The result of all stages.
+
+    Attributes:
+        curve: Scores on held-out text.
+        selected: The step whose parameters are kept.
+        folder: The folder with its model; None for the model that training started from.
+        tokens_per_second: Speed of training; None if nothing was trained in this call, or too little to measure it.
+    """
+
+    curve: Curve
+    selected: int
+    folder: Path | None
+    tokens_per_second: float | None
+
+
+def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training, work: Path) -> _TrainedStages:
+    """Train all stages that no earlier call has finished, and select a model."""
+    points: list[Measurement] = []
+    candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
+    processes = started_processes()
+    model, speed = job.model, None
+    first_step, step = 0, 0
+    for number, stage in enumerate(stages, start=1):
+        stage_folder = work / f"{number}-{stage.name}"
+        folder = stage_folder / "result"
+        if not folder.exists():
+            if number > 1:
+                # From disk, as after an interruption, so that both give the same bits.
+                model = job.load(candidates[step])
+            result = train_stage(
+                model,
+                job.data,
+                stage,
+                training,
+                stage_folder,
+                first_step=first_step,
+                is_last=number == len(stages),
+                snapshots=work / _SNAPSHOTS,
+                kept_rows=job.kept_rows,
+            )
+            speed = result.tokens_per_second or speed
+            if processes.is_main_process:
+                keep_stage(folder, result)
+            processes.wait_for_everyone()
+            del result
+        points += Curve.load(folder / CURVE_FILE).points
+        step = read_entry(folder, "selected")
+        candidates[step] = folder
+        first_step += stage.steps
+    curve = Curve.of(points)
+    if training.selects_best:
+        step = min(candidates, key=lambda step: curve.at(step).bits_per_byte)
+        if step == 0:
+            what = "the mean of both languages" if curve.first.by_language else "held-out text"
+            logger.warning("training made the model worse on %s: keeping the model as it was before", what)
+    return _TrainedStages(curve, step, candidates[step], speed)

@@ -50,33 +50,6 @@ def judge_training(curve: Curve, selected: int) -> TrainingVerdict:
     return replace(verdict, reason=" ".join(sentences))
 
 
-def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
-    first, last, kept = curve.first, curve.last, curve.at(selected)
-    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
-    scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
-    lost = last.bits_per_byte - best.bits_per_byte >= GAIN
-    if lost and kept.step != last.step:
-        scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
-    if lost and best is first:
-        reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
-        return TrainingVerdict("worse", reason)
-    if lost and kept.step == last.step:
-        reason = (
-            f"The model has learnt its text by heart. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
-            "train on more text, or for fewer steps."
-        )
-        return TrainingVerdict("overfitted", reason)
-    if lost:
-        reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
-        return TrainingVerdict("finished", reason)
-    earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
-    since = f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
-    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
-        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
-    reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
-    return TrainingVerdict("finished", reason)
-
-
 def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
     """Return the curve of held-out scores as a table, and the effort and the verdict as sentences."""
     speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
@@ -109,3 +82,30 @@ def curve_table(curve: Curve, selected: int) -> ResultTable:
             values.append(format_perplexity(point.perplexity))
         rows.append([f"{point.step:,}{mark}", f"{point.tokens:,}", point.stage, *values])
     return ResultTable("Held-out text (lower is better)", rows)
+
+
+def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
+    first, last, kept = curve.first, curve.last, curve.at(selected)
+    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
+    scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
+    lost = last.bits_per_byte - best.bits_per_byte >= GAIN
+    if lost and kept.step != last.step:
+        scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
+    if lost and best is first:
+        reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
+        return TrainingVerdict("worse", reason)
+    if lost and kept.step == last.step:
+        reason = (
+            f"The model has learnt its text by heart. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
+            "train on more text, or for fewer steps."
+        )
+        return TrainingVerdict("overfitted", reason)
+    if lost:
+        reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
+        return TrainingVerdict("finished", reason)
+    earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
+    since = f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
+        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
+    reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
+    return TrainingVerdict("finished", reason)

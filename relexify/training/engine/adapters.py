@@ -9,7 +9,8 @@ After the stage, W + (alpha / r) B A replaces W, or the adapters are written to 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import save_file
@@ -19,7 +20,10 @@ from transformers.pytorch_utils import Conv1D
 
 from relexify.errors import importing
 from relexify.storage.files import write_folder
-from relexify.training.protocol import lexical_parameter_names
+from relexify.training.protocol import lexical_parameter_ids
+
+if TYPE_CHECKING:
+    from peft import LoraModel
 
 __all__ = ["ADAPTERS", "Adapters", "add_adapters", "import_peft"]
 
@@ -34,7 +38,7 @@ class Adapters:
         tuner: The `LoraModel` of peft, which put them there.
     """
 
-    def __init__(self, tuner: Any) -> None:
+    def __init__(self, tuner: LoraModel) -> None:
         self.tuner = tuner
 
     def merge(self) -> None:
@@ -69,8 +73,7 @@ def add_adapters(model: PreTrainedModel, rank: int, *, alpha: float | None = Non
     Returns:
         The adapters; None if no inner matrix is trained.
     """
-    names = lexical_parameter_names(model)
-    lexical = {id(each) for name, each in model.named_parameters(remove_duplicate=False) if name in names}
+    lexical = lexical_parameter_ids(model)
     vocabulary = [each for each in model.parameters() if each.requires_grad and id(each) in lexical]
     layers = [
         (name, module)
@@ -98,7 +101,7 @@ def add_adapters(model: PreTrainedModel, rank: int, *, alpha: float | None = Non
     return adapters
 
 
-def import_peft() -> Any:
+def import_peft() -> ModuleType:
     """Return the package peft.
 
     Raises:

@@ -94,29 +94,6 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
     return arguments
 
 
-class _StageArguments(TrainingArguments):  # type: ignore[misc]
-    @property
-    def device(self) -> torch.device:
-        """The device of this process, without an index for a CPU: before 5.18, transformers resumes onto `cpu:0`."""
-        device: torch.device = super().device
-        return torch.device("cpu") if device.type == "cpu" else device
-
-
-def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
-    """Return name and options that transformers has for the schedule of a stage."""
-    if stage.schedule == "constant":
-        return "constant_with_warmup", {}
-    if stage.schedule == "inverse_sqrt":
-        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
-        return stage.schedule, {"timescale": max(1, stage.warmup_steps)}
-    if not stage.final_rate:
-        return stage.schedule, {}
-    if stage.schedule == "cosine":
-        return "cosine_with_min_lr", {"min_lr_rate": stage.final_rate}
-    # The rate of every parameter group falls to the same share of its own peak, although the option is absolute.
-    return "polynomial", {"lr_end": stage.final_rate * (stage.learning_rate or 0.0), "power": 1.0}
-
-
 def stage_optimiser(
     model: PreTrainedModel, stage: Stage, training: Training, arguments: TrainingArguments
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]] | None:
@@ -190,3 +167,26 @@ def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[Tra
         else:
             callbacks.append(callback())
     return callbacks
+
+
+class _StageArguments(TrainingArguments):  # type: ignore[misc]
+    @property
+    def device(self) -> torch.device:
+        """The device of this process, without an index for a CPU: before 5.18, transformers resumes onto `cpu:0`."""
+        device: torch.device = super().device
+        return torch.device("cpu") if device.type == "cpu" else device
+
+
+def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
+    """Return name and options that transformers has for the schedule of a stage."""
+    if stage.schedule == "constant":
+        return "constant_with_warmup", {}
+    if stage.schedule == "inverse_sqrt":
+        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
+        return stage.schedule, {"timescale": max(1, stage.warmup_steps)}
+    if not stage.final_rate:
+        return stage.schedule, {}
+    if stage.schedule == "cosine":
+        return "cosine_with_min_lr", {"min_lr_rate": stage.final_rate}
+    # The rate of every parameter group falls to the same share of its own peak, although the option is absolute.
+    return "polynomial", {"lr_end": stage.final_rate * (stage.learning_rate or 0.0), "power": 1.0}

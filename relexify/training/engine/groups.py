@@ -17,7 +17,7 @@ from torch import nn
 from transformers import PreTrainedModel, Trainer
 from transformers.pytorch_utils import Conv1D
 
-from relexify.training.protocol import lexical_parameter_names
+from relexify.training.protocol import lexical_parameter_ids
 from relexify.training.rates import Rates
 
 __all__ = ["parameter_groups"]
@@ -38,9 +38,7 @@ def parameter_groups(
         weight_decay: Weight decay.
         muon: Whether inner matrices are trained with Muon.
     """
-    all_names = list(model.named_parameters(remove_duplicate=False))
-    lexical_names = lexical_parameter_names(model)
-    lexical = {id(parameter) for name, parameter in all_names if name in lexical_names}
+    lexical = lexical_parameter_ids(model)
     looked_up = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     layers = {
         id(part.weight): (name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear | Conv1D)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.optim import AdamW
+from torch.optim.optimizer import ParamsT
 
 __all__ = ["LookaheadAdamW"]
 
@@ -31,7 +32,7 @@ class LookaheadAdamW(AdamW):
         **options: As for `AdamW`.
     """
 
-    def __init__(self, parameters: Any, *, ahead: int = 5, alpha: float = 0.5, **options: Any) -> None:
+    def __init__(self, parameters: ParamsT, *, ahead: int = 5, alpha: float = 0.5, **options: Any) -> None:
         super().__init__(parameters, **options)
         self.ahead, self.alpha = ahead, alpha
         for group in self.param_groups:

@@ -120,10 +120,13 @@ class _ChunkedLoss(torch.autograd.Function):
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             with torch.enable_grad():
-                inputs = zip((hidden[part], weight, bias), needed, strict=True)
-                leaves = [_leaf(each, is_needed) for each, is_needed in inputs]
-                nats = loss(leaves[0], leaves[1], leaves[2], labels[part])
-                found = torch.autograd.grad(nats, [leaf for leaf, each in zip(leaves, needed, strict=True) if each])
+                # The chunk has a graph of its own, which is freed with its logits.
+                states = hidden[part].detach().requires_grad_(needed[0])
+                own_weight = weight.detach().requires_grad_(needed[1])
+                own_bias = None if bias is None else bias.detach().requires_grad_(needed[2])
+                nats = loss(states, own_weight, own_bias, labels[part])
+                leaves = [leaf for leaf in (states, own_weight, own_bias) if leaf is not None and leaf.requires_grad]
+                found = torch.autograd.grad(nats, leaves)
             total = total + nats.detach()
             # Every chunk has its own rows of the gradient of `hidden`; those of weight and bias are summed up.
             sums = [None if gradients[0] is None else gradients[0][part], *gradients[1:]]
@@ -139,8 +142,3 @@ class _ChunkedLoss(torch.autograd.Function):
         # Scaled in place and given away, so that no copy of the gradient of the head is made.
         gradients, ctx.gradients, scale = ctx.gradients, None, outputs[0]
         return (*(None if each is None else each.mul_(scale) for each in gradients), None, None, None)
-
-
-def _leaf(tensor: Any, is_needed: bool) -> Any:
-    """Return a tensor that starts a graph of its own; None for None."""
-    return None if tensor is None else tensor.detach().requires_grad_(is_needed)

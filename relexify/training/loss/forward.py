@@ -75,6 +75,39 @@ def loss_forward(
             _restore_forward(model)
 
 
+def repeated_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the layers of a model: the members of its outermost lists of modules of one class."""
+    found: list[nn.Module] = []
+    inside: set[nn.Module] = set()
+    for module in model.modules():
+        if module in inside or not isinstance(module, nn.ModuleList) or len(module) < 2:
+            continue
+        if len({type(member) for member in module}) == 1:
+            found.extend(module)
+            inside.update(part for member in module for part in member.modules())
+    return found
+
+
+@contextmanager
+def whole_sequences() -> Iterator[None]:
+    """Replace two functions of transformers that look for several sequences in one.
+
+    Packed blocks have no padding; padded batches bring their own mask. Without a mask, transformers reads the positions
+    to find out whether several sequences were packed into one, which waits for the GPU in every step. While a CUDA
+    graph is recorded, where nothing can be read, it writes out a causal mask, with which fast attention cannot be used.
+    Packed blocks attend across their whole length, so neither is needed here. The functions are replaced only while a
+    model is called.
+    """
+    replaced = _replaced_functions()
+    for module, name, _, stand_in in replaced:
+        setattr(module, name, stand_in)
+    try:
+        yield
+    finally:
+        for module, name, own, _ in replaced:
+            setattr(module, name, own)
+
+
 @contextmanager
 def _member_loss(
     model: PreTrainedModel,
@@ -209,19 +242,6 @@ def _restore_forward(model: PreTrainedModel) -> None:
     vars(model).pop("_original_forward", None)  # where accelerate, which wraps `forward` too, keeps it
 
 
-def repeated_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the layers of a model: the members of its outermost lists of modules of one class."""
-    found: list[nn.Module] = []
-    inside: set[nn.Module] = set()
-    for module in model.modules():
-        if module in inside or not isinstance(module, nn.ModuleList) or len(module) < 2:
-            continue
-        if len({type(member) for member in module}) == 1:
-            found.extend(module)
-            inside.update(part for member in module for part in member.modules())
-    return found
-
-
 def _head_can_be_deferred(model: PreTrainedModel) -> bool:
     """Whether the logits are exactly what the head returns for its input; tested with a few tokens."""
     head = model.get_output_embeddings()
@@ -256,26 +276,6 @@ def _head_can_be_deferred(model: PreTrainedModel) -> bool:
 
 def _identity(hidden: torch.Tensor) -> torch.Tensor:
     return hidden
-
-
-@contextmanager
-def whole_sequences() -> Iterator[None]:
-    """Replace two functions of transformers that look for several sequences in one.
-
-    Packed blocks have no padding; padded batches bring their own mask. Without a mask, transformers reads the positions
-    to find out whether several sequences were packed into one, which waits for the GPU in every step. While a CUDA
-    graph is recorded, where nothing can be read, it writes out a causal mask, with which fast attention cannot be used.
-    Packed blocks attend across their whole length, so neither is needed here. The functions are replaced only while a
-    model is called.
-    """
-    replaced = _replaced_functions()
-    for module, name, _, stand_in in replaced:
-        setattr(module, name, stand_in)
-    try:
-        yield
-    finally:
-        for module, name, own, _ in replaced:
-            setattr(module, name, own)
 
 
 @functools.cache

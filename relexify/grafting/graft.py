@@ -222,6 +222,16 @@ def is_tied(model: PreTrainedModel) -> bool:
     return head is not None and head.weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
 
 
+def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) -> np.ndarray:
+    """Return the name of the origin of each target row [target]: that of an `Origin`, or `precomputed`."""
+    names = np.array([origin.name.lower() for origin in Origin] + [PRECOMPUTED])
+    indices = np.asarray(mixture.origin, dtype=np.int64).copy()
+    if precomputed is not None:
+        indices[precomputed.ids] = len(Origin)
+    origins: np.ndarray = names[indices]
+    return origins
+
+
 def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner: bool) -> PreTrainedModel:
     """Return a copy of a model whose lexical tensors have no values; they are on the meta device."""
     # `copy.deepcopy` takes what its memo holds instead of making a copy.
@@ -347,16 +357,6 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
             type(model).__name__,
             len(precomputed),
         )
-
-
-def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) -> np.ndarray:
-    """Return the name of the origin of each target row [target]: that of an `Origin`, or `precomputed`."""
-    names = np.array([origin.name.lower() for origin in Origin] + [PRECOMPUTED])
-    indices = np.asarray(mixture.origin, dtype=np.int64).copy()
-    if precomputed is not None:
-        indices[precomputed.ids] = len(Origin)
-    origins: np.ndarray = names[indices]
-    return origins
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:

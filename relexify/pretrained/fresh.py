@@ -50,6 +50,22 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
         raise InputError(f"a {config.model_type} of the requested size cannot be built ({error})") from error
 
 
+def fresh_twin(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
+    """Build a model of the same architecture, vocabulary and dtype with newly initialised parameters.
+
+    Args:
+        model: A transformers model; it is not changed.
+        seed: Random seed of the parameters.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        twin = type(model)(copy.deepcopy(model.config))
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings, which are not trained
+            twin.get_buffer(name).copy_(buffer)
+    return cast_parameters(twin, model.dtype).eval()
+
+
 def _draw_zero_rows(model: PreTrainedModel) -> None:
     """Draw the embedding of the padding token like the others, in place.
 
@@ -76,19 +92,3 @@ def _change(config: PreTrainedConfig, field: str, value: Any) -> None:
     except Exception as error:  # the validation of config fields has exception classes of its own
         reason = first_line(error)
         raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
-
-
-def fresh_twin(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
-    """Build a model of the same architecture, vocabulary and dtype with newly initialised parameters.
-
-    Args:
-        model: A transformers model; it is not changed.
-        seed: Random seed of the parameters.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        twin = type(model)(copy.deepcopy(model.config))
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings, which are not trained
-            twin.get_buffer(name).copy_(buffer)
-    return cast_parameters(twin, model.dtype).eval()

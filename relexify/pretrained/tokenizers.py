@@ -152,6 +152,36 @@ def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTra
         )
 
 
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write the files of a tokenizer.
+
+    Raises:
+        OSError: They cannot be written; tokenizers itself raises a plain `Exception`.
+    """
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        if type(error) is Exception:
+            raise OSError(str(error)) from error
+        raise
+
+
+def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
+    """Return the text that the chat template puts before the first message of a user, in the source model's language.
+
+    Returns:
+        None if there is no template, or it adds nothing but names of roles and special tokens.
+    """
+    if not tokenizer.chat_template:
+        return None
+    try:
+        written = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
+    except Exception:  # it needs more than a message of a user, or is damaged: a template is a program
+        return None
+    found = _SENTENCE.search(written.partition(_MESSAGE)[0])
+    return found[0].strip() if found else None
+
+
 def _encoded_otherwise(first: Tokenizer, second: Tokenizer, text: str) -> str:
     """Return the beginning of the text that two tokenizers encode differently; empty if there is none."""
     lines = text.split("\n")
@@ -188,33 +218,3 @@ def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: st
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, **{name: value for name, value in given.items() if value is not None}
     )
-
-
-def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write the files of a tokenizer.
-
-    Raises:
-        OSError: They cannot be written; tokenizers itself raises a plain `Exception`.
-    """
-    try:
-        tokenizer.save_pretrained(folder)
-    except Exception as error:
-        if type(error) is Exception:
-            raise OSError(str(error)) from error
-        raise
-
-
-def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
-    """Return the text that the chat template puts before the first message of a user, in the source model's language.
-
-    Returns:
-        None if there is no template, or it adds nothing but names of roles and special tokens.
-    """
-    if not tokenizer.chat_template:
-        return None
-    try:
-        written = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
-    except Exception:  # it needs more than a message of a user, or is damaged: a template is a program
-        return None
-    found = _SENTENCE.search(written.partition(_MESSAGE)[0])
-    return found[0].strip() if found else None

@@ -164,13 +164,6 @@ def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0)
     return _digits(draw.choice(base**k, tokens, replace=False), [base] * k)
 
 
-def _digits(numbers: np.ndarray, bases: Sequence[int]) -> np.ndarray:
-    codes = np.empty((len(numbers), len(bases)), dtype=np.int32)
-    for position, base in enumerate(bases):
-        numbers, codes[:, position] = np.divmod(numbers, base)
-    return codes
-
-
 def check_capacity(tokens: int, bases: Sequence[int]) -> None:
     """Validate that tables have enough rows to give N tokens distinct codes.
 
@@ -273,6 +266,13 @@ def clustered_codes(
             split = np.stack([cell_of_token, digits], axis=1)
             cell_of_token = np.unique(split, axis=0, return_inverse=True)[1].ravel()
     return check_codes(codes, tokens)
+
+
+def _digits(numbers: np.ndarray, bases: Sequence[int]) -> np.ndarray:
+    codes = np.empty((len(numbers), len(bases)), dtype=np.int32)
+    for position, base in enumerate(bases):
+        numbers, codes[:, position] = np.divmod(numbers, base)
+    return codes
 
 
 def _cluster_cells(

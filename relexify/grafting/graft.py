@@ -187,6 +187,7 @@ def graft(
     grafted = _without_lexicon(model, axes, copy_inner=copy_inner)
     resize(grafted, rows)
     width, deviation = int(model.get_input_embeddings().weight.shape[1]), initial_deviation(model.config)
+    # Tied tensors are one object in the resized model; by its identity, they get one tensor of values too.
     mixed: dict[int, torch.Tensor] = {}
     empty = {name: _tensor(grafted, name) for name in axes}
     for index, (name, axis) in enumerate(sorted(axes.items())):
@@ -205,11 +206,11 @@ def graft(
     if precomputed is not None:
         names.append(PRECOMPUTED)
     report = GraftReport(
-        tokens,
-        rows,
-        {name: int((origins == name).sum()) for name in names},
-        sorted(axes),
-        special_ids,
+        tokens=tokens,
+        rows=rows,
+        origins={name: int((origins == name).sum()) for name in names},
+        lexical=sorted(axes),
+        special_ids=special_ids,
         roles=dict(vocabulary.special),
         tied=is_tied(grafted),
     )
@@ -343,6 +344,7 @@ def _tensor(model: PreTrainedModel, name: str) -> torch.Tensor:
 
 
 def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> None:
+    """Write precomputed rows into the embeddings of a grafted model, in place."""
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings()
     untied = head is not None and not is_tied(model)
     ids = torch.from_numpy(precomputed.ids).to(embedding.device)
@@ -360,6 +362,7 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:
+    """Validate that a mixture has the sizes of both vocabularies."""
     if len(mixture) != tokens:
         raise VocabularyError(
             f"the mixture is for {len(mixture)} tokens and the tokenizer has {tokens}: "
@@ -374,6 +377,7 @@ def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> Non
 
 
 def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: PrecomputedRows | None) -> None:
+    """Validate that precomputed rows have the width of the embeddings, and ids of the target vocabulary."""
     if precomputed is None or not len(precomputed):
         return
     highest, head = int(precomputed.ids.max()), model.get_output_embeddings()

@@ -44,8 +44,9 @@ def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
     target_ids = {**_same_spelling(mixture, vocabulary), **_copied(mixture)}
     changed: dict[str, Any] = {}
     generation = getattr(model, "generation_config", None)
-    for holder in (model.config, generation):
-        for name, value in list(vars(holder).items()) if holder is not None else []:
+    holders = [model.config] if generation is None else [model.config, generation]
+    for holder in holders:
+        for name, value in list(vars(holder).items()):
             if name.endswith("_token_id") or name in {"suppress_tokens", "begin_suppress_tokens"}:
                 changed[name] = _target_value(name, value, roles, target_ids)
                 setattr(holder, name, changed[name])
@@ -84,8 +85,10 @@ def check_roles(
             )
 
 
-def _target_value(name: str, value: Any, roles: Mapping[str, int], target_ids: Mapping[int, int]) -> Any:
-    """Return the value of a setting that is an id, a list of ids or None."""
+def _target_value(
+    name: str, value: int | list[int] | None, roles: Mapping[str, int], target_ids: Mapping[int, int]
+) -> int | list[int] | None:
+    """Return the value of a setting that is an id, a list of ids or None, with target ids."""
     role = name.removesuffix("_token_id")
     if isinstance(value, list):
         return [target_ids[id] for id in value if id in target_ids] or roles.get(role)

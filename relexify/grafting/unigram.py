@@ -209,20 +209,20 @@ def find_unigram_prior(
     for factor in dict.fromkeys((logit_factor(model.config) if bias is None else 1.0, 1.0)):
         with evaluating(model), torch.no_grad():
             try:
-                found, in_source, changes = _adjust(
+                predictions, source_predictions, changes = _adjust(
                     model, batches, source_batches, goal, kept, factor, has_bias=bias is not None
                 )
             finally:
                 changed.copy_(original)
-        before, after = found[0], found[-1]
+        before, after = predictions[0], predictions[-1]
         # Hidden states of an untrained model have no common direction, and do not tell languages apart.
-        harms = bool(in_source) and in_source[-1].nats > (1 + _TOLERATED) * in_source[0].nats
+        harms = bool(source_predictions) and source_predictions[-1].nats > (1 + _TOLERATED) * source_predictions[0].nats
         helps = after.nats < before.nats and not harms
         if helps:
             break
     name: Literal["output bias", "output embedding", "tied embedding", "nothing"]
     if not helps:
-        after, in_source, name = before, in_source[:1], "nothing"
+        after, source_predictions, name = before, source_predictions[:1], "nothing"
     elif bias is not None:
         name = "output bias"
     else:
@@ -235,8 +235,8 @@ def find_unigram_prior(
         divergence_after=after.divergence / math.log(2),
         bits_before=before.nats / math.log(2),
         bits_after=after.nats / math.log(2),
-        source_bits_before=in_source[0].nats / math.log(2) if in_source else None,
-        source_bits_after=in_source[-1].nats / math.log(2) if in_source else None,
+        source_bits_before=source_predictions[0].nats / math.log(2) if source_predictions else None,
+        source_bits_after=source_predictions[-1].nats / math.log(2) if source_predictions else None,
     )
     passes = _PASSES if helps else 0
     directions = [direction for _, direction in changes if direction is not None]
@@ -323,14 +323,14 @@ def _smoothed(counts: np.ndarray) -> np.ndarray:
     return probabilities
 
 
-def _correction(found: _Predictions, goal: torch.Tensor, kept: int) -> torch.Tensor:
+def _correction(predictions: _Predictions, goal: torch.Tensor, kept: int) -> torch.Tensor:
     """Return what is to be added to the logit of every token [tokens]; `goal` is log p."""
-    correction = goal - found.mean.log()
+    correction = goal - predictions.mean.log()
     if not kept:
-        return correction - found.divergence  # its mean under p, which is c of the equation above
+        return correction - predictions.divergence  # its mean under p, which is c of the equation above
     # With the first logits unchanged, c is no longer free: all other tokens together get the probability that they have
     # in the text, and each gets its own, for c = log p(first) - log q(first).
-    correction -= goal[:kept].logsumexp(dim=0) - found.mean[:kept].sum().log()
+    correction -= goal[:kept].logsumexp(dim=0) - predictions.mean[:kept].sum().log()
     correction[:kept] = 0
     return correction
 
@@ -351,23 +351,23 @@ def _adjust(
         The predictions in the target text before every pass and after the last one; the same in the source text, if
         there is one; and the correction [tokens] of every pass with its direction [d], None for a bias.
     """
-    found: list[_Predictions] = []
-    in_source: list[_Predictions] = []
+    predictions: list[_Predictions] = []
+    source_predictions: list[_Predictions] = []
     changes: list[tuple[torch.Tensor, torch.Tensor | None]] = []
     windows = (_PASSES + 1) * (len(batches) + len(source_batches))
     with track("adding a unigram prior", windows) as advance:
         for number in range(_PASSES + 1):
-            found.append(_predict(model, batches, goal, advance))
+            predictions.append(_predict(model, batches, goal, advance))
             if source_batches:
-                in_source.append(_predict(model, source_batches, goal, advance))
+                source_predictions.append(_predict(model, source_batches, goal, advance))
             if number == _PASSES:
                 break
             direction = None
             if not has_bias:
-                direction = _direction(found[-1], in_source[-1] if in_source else None) / factor
-            changes.append((_correction(found[-1], goal, kept), direction))
+                direction = _direction(predictions[-1], source_predictions[-1] if source_predictions else None) / factor
+            changes.append((_correction(predictions[-1], goal, kept), direction))
             _change(model, *changes[-1])
-    return found, in_source, changes
+    return predictions, source_predictions, changes
 
 
 def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.Tensor | None) -> None:
@@ -379,12 +379,12 @@ def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.T
         bias += correction.reshape(bias.shape).to(bias)
 
 
-def _direction(found: _Predictions, in_source: _Predictions | None) -> torch.Tensor:
+def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tensor:
     """Return b [d] with h · b close to 1 for every h in the target text, and 1 on average; in the source text, to 0."""
-    moments = found.moments if in_source is None else found.moments + in_source.moments
-    penalty = _RIDGE * found.moments.diagonal().mean() * torch.eye(len(moments), dtype=torch.float64)
-    direction: torch.Tensor = torch.linalg.solve(moments + penalty, found.hidden)
-    return direction / (found.hidden @ direction)
+    moments = target.moments if source is None else target.moments + source.moments
+    penalty = _RIDGE * target.moments.diagonal().mean() * torch.eye(len(moments), dtype=torch.float64)
+    direction: torch.Tensor = torch.linalg.solve(moments + penalty, target.hidden)
+    return direction / (target.hidden @ direction)
 
 
 def _batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> list[_Batch]:

@@ -1,6 +1,6 @@
 """Trans-tokenization: a target token is mixed from what it is aligned with in parallel text (Remy et al., 2024).
 
-The order of evidence: special tokens by role > digits, punctuation and bytes, copied > normalise_rows counts of aligned
+The order of evidence: special tokens by role > digits, punctuation and bytes, copied > normalised counts of aligned
 tokens > tokens that both vocabularies have, copied.
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.loading import load_config, model_class
@@ -39,7 +39,17 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
     for field, value in changes.items():
         if not hasattr(config, field):
             raise InputError(f"the config of {name} has no field {field!r} to change: see its config.json")
-        _change(config, field, value)
+        before = getattr(config, field)
+        # Sizes and numbers of layers are positive; ids may be 0.
+        if type(value) is int and type(before) is int and value < 1 <= before and not field.endswith("_id"):
+            raise InputError(
+                f"{field} = {value} is not possible in a {config.model_type}, where it is {before}: give 1 or more"
+            )
+        try:
+            setattr(config, field, value)
+        except Exception as error:  # the validation of config fields has exception classes of its own
+            reason = first_line(error)
+            raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -78,17 +88,3 @@ def _draw_zero_rows(model: PreTrainedModel) -> None:
             zero = ~embedding.weight.any(dim=1)
             drawn = torch.randn(int(zero.sum()), embedding.embedding_dim)
             embedding.weight[zero] = drawn * embedding.weight[~zero].std()
-
-
-def _change(config: PreTrainedConfig, field: str, value: Any) -> None:
-    before = getattr(config, field)
-    # Sizes and numbers of layers are positive; ids may be 0.
-    if type(value) is int and type(before) is int and value < 1 <= before and not field.endswith("_id"):
-        raise InputError(
-            f"{field} = {value} is not possible in a {config.model_type}, where it is {before}: give 1 or more"
-        )
-    try:
-        setattr(config, field, value)
-    except Exception as error:  # the validation of config fields has exception classes of its own
-        reason = first_line(error)
-        raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error

@@ -377,18 +377,23 @@ def _check_tokenizer_file(file: Path) -> None:
         return  # transformers reports what is wrong, or reads the tokenizer from other files
     model, added = state.get("model"), state.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
-    ids += [entry.get("id") for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
-    if isinstance(vocabulary, dict) and len(set(map(str, vocabulary.values()))) < len(vocabulary):
-        raise InputError(f"{file} is damaged: two tokens of its vocabulary have the same id")
+    ids: list[object] = []
+    if isinstance(vocabulary, dict):
+        ids += vocabulary.values()
+        if len(set(map(str, ids))) < len(vocabulary):  # as text, because a damaged id may be a list
+            raise InputError(f"{file} is damaged: two tokens of its vocabulary have the same id")
+    if isinstance(added, list):
+        ids += [entry.get("id") for entry in added if isinstance(entry, dict)]
     for id in ids:
         if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
             raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
-    normalisers = [state.get("normalizer")]
-    for part in normalisers:  # which grows
+    pending = [state.get("normalizer")]  # a sequence of normalisers contains others
+    while pending:
+        part = pending.pop()
         if not isinstance(part, dict):
             continue
-        normalisers += part["normalizers"] if isinstance(part.get("normalizers"), list) else []
+        if isinstance(part.get("normalizers"), list):
+            pending += part["normalizers"]
         if isinstance(text := part.get("precompiled_charsmap"), str) and not _is_character_map(text):
             raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
 

@@ -134,7 +134,7 @@ def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) ->
     if base is None:
         base = smallest_base(tokens, k)
     bases = [base] * k if isinstance(base, int) else list(base)
-    check_capacity(tokens, bases)
+    _check_capacity(tokens, bases)
     return _digits(np.arange(tokens), bases)
 
 
@@ -157,26 +157,11 @@ def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0)
     """
     if base is None:
         base = smallest_base(tokens, k)
-    check_capacity(tokens, [base] * k)
+    _check_capacity(tokens, [base] * k)
     draw = np.random.default_rng(seed)
     if base**k > MAX_NUMBERED_CODES:  # with this many codes, two equal draws are practically impossible
         return check_codes(draw.integers(0, base, (tokens, k)), tokens)
     return _digits(draw.choice(base**k, tokens, replace=False), [base] * k)
-
-
-def check_capacity(tokens: int, bases: Sequence[int]) -> None:
-    """Validate that tables have enough rows to give N tokens distinct codes.
-
-    Raises:
-        InputError: The product of the bases is less than N.
-    """
-    least = smallest_base(tokens, len(bases))
-    if min(bases) < 1 or math.prod(bases) < tokens:
-        codes = math.prod(max(0, each) for each in bases)
-        raise InputError(
-            f"{len(bases)} tables of {', '.join(map(str, bases))} rows make {codes:,} codes, too few for {tokens:,} "
-            f"tokens: give {least} rows each or more, or more tables"
-        )
 
 
 def check_codes(codes: np.ndarray, tokens: int) -> np.ndarray:
@@ -234,7 +219,7 @@ def clustered_codes(
     if clusters is None:
         clusters = smallest_base(tokens, k)
     if equal_size or k == 1:
-        check_capacity(tokens, [clusters] * k)
+        _check_capacity(tokens, [clusters] * k)
     elif clusters < 1:
         raise InputError(f"{clusters} clusters are too few: give 1 or more")
     if not np.isfinite(rows).all():
@@ -266,6 +251,21 @@ def clustered_codes(
             split = np.stack([cell_of_token, digits], axis=1)
             cell_of_token = np.unique(split, axis=0, return_inverse=True)[1].ravel()
     return check_codes(codes, tokens)
+
+
+def _check_capacity(tokens: int, bases: Sequence[int]) -> None:
+    """Validate that tables have enough rows to give N tokens distinct codes.
+
+    Raises:
+        InputError: The product of the bases is less than N.
+    """
+    least = smallest_base(tokens, len(bases))
+    if min(bases) < 1 or math.prod(bases) < tokens:
+        codes = math.prod(max(0, each) for each in bases)
+        raise InputError(
+            f"{len(bases)} tables of {', '.join(map(str, bases))} rows make {codes:,} codes, too few for {tokens:,} "
+            f"tokens: give {least} rows each or more, or more tables"
+        )
 
 
 def _digits(numbers: np.ndarray, bases: Sequence[int]) -> np.ndarray:

@@ -66,21 +66,7 @@ def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: tor
     scores = torch.cat([linear(table, part) for part, table in zip(parts, tables, strict=True)])  # [Σ M_i × n]
     # Adding k whole rows of scores per token is what `embedding_bag` is made for: it reads and writes memory in one
     # direction, keeps nothing but the sum for the backward pass, and its gradient has a fixed order on every device.
-    return embedding_bag(stacked_rows([len(table) for table in tables], codes), scores, mode="sum").t()
-
-
-def stacked_rows(rows: list[int], codes: torch.Tensor) -> torch.Tensor:
-    """Return the positions of digits in k tables that are stacked one below the other.
-
-    Args:
-        rows: Rows of each table, M_i.
-        codes: Codes of any tokens [n × k].
-
-    Returns:
-        f_i(n) + Σ_{j < i} M_j [n × k].
-    """
-    starts = accumulate(rows[:-1], initial=0)
-    return torch.stack([codes[:, index] + start for index, start in enumerate(starts)], dim=1)
+    return embedding_bag(_stacked_rows([len(table) for table in tables], codes), scores, mode="sum").t()
 
 
 def factored_nats(
@@ -112,16 +98,12 @@ def factored_nats(
     rows = [len(table) for table in tables]
     counts = labels != IGNORED
     tokens = torch.where(counts, labels, 0)
-    columns = stacked_rows(rows, codes[tokens])
+    columns = _stacked_rows(rows, codes[tokens])
     label_logits = scores.gather(1, columns.long()).sum(1)
     if bias is not None:
         label_logits = label_logits + bias.to(label_logits.dtype)[tokens]
     nats = log_vocabulary_sum(scores, rows, prefixes, bias) - label_logits
     return torch.where(counts, nats, 0.0).sum()
-
-
-def _at_least_float32(values: torch.Tensor) -> torch.Tensor:
-    return values if values.dtype == torch.float64 else values.float()
 
 
 class PrefixPlan(NamedTuple):
@@ -200,17 +182,6 @@ def code_prefixes(codes: np.ndarray, rows: Sequence[int], plan: PrefixPlan, devi
     on_device = torch.from_numpy(columns).to(device)
     members = torch.zeros(plan.prefixes, int(starts[-1]), device=device).scatter_(1, on_device.T, 1.0)
     return CodePrefixes(plan, cells, on_device, members)
-
-
-def _number_prefixes(codes: np.ndarray, rows: Sequence[int], digits: Sequence[int]) -> np.ndarray:
-    """Return the prefix of every token as a number from 0 to U - 1 [N].
-
-    Prefixes are renumbered after each digit, so that the numbers stay below N · M and do not overflow.
-    """
-    number = np.zeros(len(codes), dtype=np.int64)
-    for digit in digits:
-        number = np.unique(number * rows[digit] + codes[:, digit], return_inverse=True)[1]
-    return number
 
 
 def log_vocabulary_sum(
@@ -318,3 +289,32 @@ def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Multiply in the precision of the factors, even under autocast."""
     with torch.autocast(left.device.type, enabled=False):
         return left @ right
+
+
+def _stacked_rows(rows: list[int], codes: torch.Tensor) -> torch.Tensor:
+    """Return the positions of digits in k tables that are stacked one below the other.
+
+    Args:
+        rows: Rows of each table, M_i.
+        codes: Codes of any tokens [n × k].
+
+    Returns:
+        f_i(n) + Σ_{j < i} M_j [n × k].
+    """
+    starts = accumulate(rows[:-1], initial=0)
+    return torch.stack([codes[:, index] + start for index, start in enumerate(starts)], dim=1)
+
+
+def _at_least_float32(values: torch.Tensor) -> torch.Tensor:
+    return values if values.dtype == torch.float64 else values.float()
+
+
+def _number_prefixes(codes: np.ndarray, rows: Sequence[int], digits: Sequence[int]) -> np.ndarray:
+    """Return the prefix of every token as a number from 0 to U - 1 [N].
+
+    Prefixes are renumbered after each digit, so that the numbers stay below N · M and do not overflow.
+    """
+    number = np.zeros(len(codes), dtype=np.int64)
+    for digit in digits:
+        number = np.unique(number * rows[digit] + codes[:, digit], return_inverse=True)[1]
+    return number

@@ -18,6 +18,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError
+from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.precision import cast_parameters
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
@@ -229,8 +230,7 @@ def _small_embedding(
     sub_embedding = SubEmbedding(
         count, width, rows=rows, padding_idx=padding, scale=_scale(dense), dtype=dtype, device=device
     )
-    names = ("initializer_range", "init_std", "initializer_factor")
-    deviation = float(next((getattr(model.config, name) for name in names if getattr(model.config, name, None)), 0.02))
+    deviation = initial_deviation(model.config)
     for table in sub_embedding.tables:
         pattern = _plain_embedding(torch.empty_like(table))
         # Some models recognise their embedding by identity, and leave this one as it is.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -42,8 +42,19 @@ BYTES_PER_TOKEN = 8
 
 logger = logging.getLogger(__name__)
 
-LinePair = tuple[list[int], list[int], list[tuple[int, int]]]
-"""A line as source ids and as target ids, and the positions in both at which a token ends at the same character."""
+
+class LinePair(NamedTuple):
+    """A line under both tokenizers, special tokens included.
+
+    Attributes:
+        source: Source ids.
+        target: Target ids.
+        matches: Positions in both at which a token ends at the same character.
+    """
+
+    source: list[int]
+    target: list[int]
+    matches: list[tuple[int, int]]
 
 
 def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
@@ -70,7 +81,7 @@ def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
     pairs = [
         pair
         for pair in pair_lines(text.split("\n"), inputs.source, inputs.target, length=length, source_length=usable)
-        if trained[pair[1]].any()
+        if trained[pair.target].any()
     ]
     if not pairs:
         raise EvidenceError("no line of the text has a token that the source vocabulary does not have: give more text")
@@ -79,8 +90,8 @@ def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
     used = [pairs[index] for index in islice(epochs, options.distillation_steps * options.distillation_batch)]
     rows = _train(model, inputs, mixture, trained, iter(used), options)
     seen = np.zeros(len(mixture), bool)
-    for _, ids, _ in used:
-        seen[ids] = True
+    for pair in used:
+        seen[pair.target] = True
     known = np.flatnonzero(seen & trained)
     return Initialisation(mixture, precomputed=PrecomputedRows(known, rows[known]))
 
@@ -120,7 +131,7 @@ def pair_lines(
             continue
         (source_before, source_after), (target_before, target_after) = frames
         last_source, last_target = matches[-1]
-        yield (
+        yield LinePair(
             [*source_before, *both[0].ids[: last_source + 1], *source_after],
             [*target_before, *both[1].ids[: last_target + 1], *target_after],
             [(one + len(source_before), other + len(target_before)) for one, other in matches],
@@ -141,7 +152,7 @@ def _train(
     teacher = inner_encoder(model.to(device).eval())
     encoder, table = inner_encoder(student), student.get_input_embeddings().weight
     name = next(name for name, parameter in encoder.named_parameters() if parameter is table)
-    rows = table.detach().float().clone().requires_grad_()
+    rows = table.detach().float().clone().requires_grad_()  # in float32, put in place of the student's by `_hidden`
     fixed = torch.from_numpy(~trained).to(device)
     steps = options.distillation_steps
     # Relative to the rows: a step of Adam is as long as the rate, and the rows of some models are ten times as long as
@@ -152,14 +163,14 @@ def _train(
     with track("distilling tokens", steps) as advance:
         for _ in range(steps):
             batch = list(islice(pairs, options.distillation_batch))
-            expected = [positions for _, _, positions in batch]
             with torch.no_grad():
-                states = _hidden(teacher, [ids for ids, _, _ in batch], {})
-            own = _hidden(encoder, [ids for _, ids, _ in batch], {name: rows.to(table.dtype)})
-            lines = [line for line, positions in enumerate(expected) for _ in positions]
-            before = states[lines, [one for positions in expected for one, _ in positions]]
-            after = own[lines, [other for positions in expected for _, other in positions]]
-            loss = mse_loss(after.float(), before.float())
+                expected = _hidden(teacher, [pair.source for pair in batch], {})
+            found = _hidden(encoder, [pair.target for pair in batch], {name: rows.to(table.dtype)})
+            # The states at all matches, [matches × d] each.
+            lines = [line for line, pair in enumerate(batch) for _ in pair.matches]
+            expected = expected[lines, [position for pair in batch for position, _ in pair.matches]]
+            found = found[lines, [position for pair in batch for _, position in pair.matches]]
+            loss = mse_loss(found.float(), expected.float())
             (rows.grad,) = torch.autograd.grad(loss, [rows])
             rows.grad[fixed] = 0
             optimiser.step()

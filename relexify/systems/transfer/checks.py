@@ -326,7 +326,7 @@ def _check_extension(options: Transfer, method: Method) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return an option as plain data for json; texts and dictionaries in memory by their name."""
     if isinstance(value, str | int | float | bool | None):
         return value

@@ -163,13 +163,17 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         Raises:
             InputError: The sentence is too long, or the order does not fit it.
         """
-        spoken: dict[str, Any] = {"language": language, "languages": languages, "target_languages": target_languages}
-        encoded = self.model(input_ids, attention_mask, token_type_ids, **spoken, **inputs)
+        language_inputs: dict[str, Any] = {
+            "language": language,
+            "languages": languages,
+            "target_languages": target_languages,
+        }
+        encoded = self.model(input_ids, attention_mask, token_type_ids, **language_inputs, **inputs)
         hidden = encoded.last_hidden_state
         follows = None
         if self.next_sentence is not None:
             follows = self.next_sentence(self.model.backbone.pooler(hidden))
-        is_source = self.is_source(hidden.shape[:2], **spoken)
+        is_source = self.is_source(hidden.shape[:2], **language_inputs)
         logits = self.head(hidden if bridge is None else reorder(hidden, bridge), is_source)
         loss = None if labels is None else _mean_nats(logits.flatten(0, 1), labels.flatten())
         if next_sentence_label is not None:

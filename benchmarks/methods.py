@@ -41,9 +41,9 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.settings import apply_settings
 from relexify.scoring import bits_per_byte, sample_size
-from relexify.systems.transfer.checks import check_transfer, with_method
+from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.initialisation import add_prior, method_inputs, prior_text, target_tokenizer
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.options import Transfer, with_method
 
 DONOR_WIDTH = 300
 """Width of the donor's rows: those of `clp` and `omp` are combinations of shared tokens in so many dimensions."""

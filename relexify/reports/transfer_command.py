@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from relexify.systems.transfer.checks import command_of
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.options import Transfer, command_of
 
 __all__ = ["OPTIONS", "as_settings", "option_name", "repeated_option", "transfer_arguments"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from relexify.recipes.advise.run import Advice
 from relexify.recipes.writing import table_of
 from relexify.reports.transfer_command import OPTIONS, as_settings, option_name, repeated_option
-from relexify.systems.transfer.checks import with_method
+from relexify.systems.transfer.options import with_method
 
 __all__ = ["transfer_command"]
 

@@ -9,8 +9,8 @@ from relexify.methods.registry import METHODS
 from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
 from relexify.recipes.compare.options import Run
 from relexify.registry import choose
-from relexify.systems.transfer.checks import given_translations, validate_transfer, with_method
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.checks import validate_transfer
+from relexify.systems.transfer.options import Transfer, given_translations, with_method
 from relexify.training.plan import Training, plan_stages
 
 __all__ = ["BASELINE", "DEFAULT", "Advise", "planned_runs"]

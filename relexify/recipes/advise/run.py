@@ -33,9 +33,10 @@ from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import run_comparison
 from relexify.recipes.recipe import Recipe
 from relexify.scoring import sample_size
-from relexify.systems.transfer.checks import check_transfer, method_options, with_method, without_evidence
+from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.initialisation import initialise, method_inputs, needed_roles, target_tokenizer
+from relexify.systems.transfer.options import method_options, with_method, without_evidence
 from relexify.systems.transfer.scores import score_original
 from relexify.systems.transfer.start import TextCoverage, cover_text
 from relexify.text import HELD_OUT_EVERY, Corpus

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
@@ -18,30 +17,29 @@ from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, Input, Method
 from relexify.pretrained.names import check_name
-from relexify.registry import choose
 from relexify.storage.files import check_output
 from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
 from relexify.storage.work import output_notes, read_notes
-from relexify.systems.transfer.options import Transfer
-from relexify.text import Corpus
+from relexify.systems.transfer.options import (
+    EVIDENCE_OPTIONS,
+    USAGE_OPTIONS,
+    Transfer,
+    command_of,
+    given_translations,
+    method_options,
+    transfer_inputs,
+    unused_options,
+)
 from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "check_names",
     "check_transfer",
-    "command_of",
-    "given_evidence",
-    "given_translations",
     "is_repeated",
-    "method_options",
     "prepare_transfer",
-    "transfer_inputs",
     "transfer_revisions",
-    "unused_options",
     "validate_transfer",
-    "with_method",
-    "without_evidence",
 ]
 
 _RANGES = {
@@ -52,26 +50,6 @@ _RANGES = {
     "seed": (0, LARGEST_SEED),
     "score_bytes": (1, 2**40),
 }
-
-_USED_BY: Mapping[str, tuple[Input, ...]] = {
-    "dictionary": ("dictionary",),
-    "rotation": ("vectors",),
-    "source_vectors": ("vectors",),
-    "target_vectors": ("vectors", "target vectors", "token vectors"),
-    "source_corpus": ("vectors", "source text"),
-    "bitext": ("bitext",),
-    "alignment": ("bitext",),
-    "donor": ("donor",),
-}
-"""Options with evidence, and the inputs of a method that they are part of."""
-
-_READ_BY: Mapping[str, tuple[Input, ...]] = {
-    "neighbours": ("neighbours",),
-    "temperature": ("neighbours",),
-    "aligned_by": ("vectors", "token vectors"),
-    "adversarial": ("vectors", "token vectors"),
-}
-"""Options that say how evidence is used, and the inputs of a method that they are part of."""
 
 _MISSING: Mapping[Input, tuple[str, str]] = {
     "bitext": ("bitext", "parallel text: give `bitext`, or choose another"),
@@ -121,13 +99,6 @@ def transfer_revisions(method: str) -> dict[str, int]:
         "scores": SCORES,
         "method": METHODS.get_or_raise(method).revision,
     }
-
-
-def command_of(options: Transfer) -> dict[str, Any]:
-    """Return the options as plain data for `relexify.json`, without the output, in which that is written."""
-    command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
-    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is read again
-    return plain
 
 
 def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
@@ -213,79 +184,6 @@ def check_names(options: Transfer) -> None:
         check_name(options.donor)
 
 
-def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
-    """Return everything that a transfer reads, for `check_inputs`."""
-    return (
-        options.model,
-        options.tokenizer,
-        options.corpus,
-        options.held_out,
-        options.source_held_out,
-        *(getattr(options, name) for name in _USED_BY),
-    )
-
-
-def method_options(options: Transfer) -> Any:
-    """Return the method's own options; None if it has none.
-
-    Options of other methods are ignored, because the runs of a comparison share their options.
-
-    Raises:
-        InputError: A value is impossible, or no method has an option of this name.
-    """
-    known = {field.name for method in METHODS.values() if method.options for field in fields(method.options)}
-    if foreign := sorted(set(options.options) - known):
-        raise InputError(f"no method has an option {foreign[0]!r}: choose from {', '.join(sorted(known))}")
-    kind = METHODS[options.method].options
-    if kind is None:
-        return None
-    own = {field.name for field in fields(kind)}
-    return kind(**{name: value for name, value in options.options.items() if name in own})
-
-
-def with_method(options: Transfer, method: str) -> Transfer:
-    """Return the options for another method, without the evidence that it does not use."""
-    taken = METHODS[method]
-    unused: dict[str, Any] = dict.fromkeys(unused_options(taken, keep_source=options.keep_source))
-    if not taken.takes("overrides"):
-        unused["overrides"] = {}
-    return replace(options, method=method, **unused)
-
-
-def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
-    """Return the options without some of the evidence, by the names of its options.
-
-    Raises:
-        InputError: There is no evidence of such a name.
-    """
-    left_out: dict[str, Any] = {choose(name, _USED_BY, "evidence"): None for name in names}
-    return replace(options, **left_out)
-
-
-def unused_options(method: Method, *, keep_source: bool = False) -> tuple[str, ...]:
-    """Return the names of the options with evidence that a method does not use.
-
-    Args:
-        method: The method.
-        keep_source: Whether the vocabulary is extended, which needs text of the source language with any method.
-    """
-    used = {name for name, kinds in _USED_BY.items() if any(method.takes(kind) for kind in kinds)}
-    if keep_source:
-        used.add("source_corpus")
-    return tuple(name for name in _USED_BY if name not in used)
-
-
-def given_evidence(options: Transfer) -> list[str]:
-    """Return the names of the options with evidence that a transfer is given."""
-    return [name for name in _USED_BY if getattr(options, name) is not None]
-
-
-def given_translations(options: Transfer) -> list[Input]:
-    """Return the inputs with translations that a transfer is given, which may replace others (`Method.replaced_by`)."""
-    kinds: tuple[Input, ...] = ("dictionary", "bitext")
-    return [kind for kind in kinds if getattr(options, kind) is not None]
-
-
 def _report_unused(options: Transfer) -> None:
     """Warn of options that the method does not use, or not beside the translations that are given."""
     method = METHODS[options.method]
@@ -296,7 +194,7 @@ def _report_unused(options: Transfer) -> None:
     beside, defaults = given_translations(options), {field.name: field.default for field in fields(options)}
     replaced = [
         name
-        for name, kinds in {**_USED_BY, **_READ_BY}.items()
+        for name, kinds in {**EVIDENCE_OPTIONS, **USAGE_OPTIONS}.items()
         if getattr(options, name) != defaults[name]
         and not (options.keep_source and name == "source_corpus")
         and any(method.takes(kind) for kind in kinds)
@@ -324,22 +222,6 @@ def _check_extension(options: Transfer, method: Method) -> None:
             f"the method {options.method} does not build on the model's own vocabulary: leave out `keep_source`, or "
             "choose another method"
         )
-
-
-def _plain(value: object) -> Any:
-    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
-    if isinstance(value, str | int | float | bool | None):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, Corpus) and len(value.sources) > 1:
-        return [source.name for source in value.sources]
-    name = getattr(value, "name", None)
-    if isinstance(name, str) and not isinstance(value, Path):
-        return name
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -24,9 +24,8 @@ from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.revisions import EVIDENCE, PRIORS, TOKENIZERS
-from relexify.systems.transfer.checks import method_options
 from relexify.systems.transfer.extension import extend_vocabulary
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.options import Transfer, method_options
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:

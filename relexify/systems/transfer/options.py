@@ -1,24 +1,59 @@
-"""The options of a transfer."""
+"""The options of a transfer, and what follows from them: what it reads, which of them a method uses, its command."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from relexify.errors import InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.inputs import AlignedBy
-from relexify.methods.registry import METHODS
+from relexify.methods.registry import METHODS, Input, Method
+from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 from relexify.text import Corpus, TextInput
 
-__all__ = ["Transfer"]
+__all__ = [
+    "EVIDENCE_OPTIONS",
+    "USAGE_OPTIONS",
+    "Transfer",
+    "command_of",
+    "given_evidence",
+    "given_translations",
+    "method_options",
+    "transfer_inputs",
+    "unused_options",
+    "with_method",
+    "without_evidence",
+]
+
+EVIDENCE_OPTIONS: Mapping[str, tuple[Input, ...]] = {
+    "dictionary": ("dictionary",),
+    "rotation": ("vectors",),
+    "source_vectors": ("vectors",),
+    "target_vectors": ("vectors", "target vectors", "token vectors"),
+    "source_corpus": ("vectors", "source text"),
+    "bitext": ("bitext",),
+    "alignment": ("bitext",),
+    "donor": ("donor",),
+}
+"""Options with evidence, and the inputs of a method that they are part of."""
+
+USAGE_OPTIONS: Mapping[str, tuple[Input, ...]] = {
+    "neighbours": ("neighbours",),
+    "temperature": ("neighbours",),
+    "aligned_by": ("vectors", "token vectors"),
+    "adversarial": ("vectors", "token vectors"),
+}
+"""Options that say how evidence is used, and the inputs of a method that they are part of."""
 
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
@@ -28,7 +63,7 @@ def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexi
     return BilingualLexicon.load(dictionary)
 
 
-def _method_options() -> list[type[Any]]:
+def _all_method_options() -> list[type[Any]]:
     # Those of all methods, because the runs of a comparison share one table.
     return [method.options for method in METHODS.values() if method.options is not None]
 
@@ -114,7 +149,7 @@ class Transfer:
     overrides: Mapping[str, str] = field(default_factory=dict)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     unigram_prior: bool | None = None
-    options: Annotated[Mapping[str, Any], Flattened(_method_options)] = field(default_factory=dict)
+    options: Annotated[Mapping[str, Any], Flattened(_all_method_options)] = field(default_factory=dict)
     score: bool = field(default=True, metadata=NO_EFFECT)
     score_bytes: int | None = field(default=None, metadata=NO_EFFECT)
     device: str = field(default="cpu", metadata=NO_EFFECT)
@@ -122,3 +157,99 @@ class Transfer:
     language: str | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
     overwrite: bool = field(default=False, metadata=NO_EFFECT)
+
+
+def method_options(options: Transfer) -> Any:
+    """Return the method's own options; None if it has none.
+
+    Options of other methods are ignored, because the runs of a comparison share their options.
+
+    Raises:
+        InputError: A value is impossible, or no method has an option of this name.
+    """
+    known = {entry.name for method in METHODS.values() if method.options for entry in fields(method.options)}
+    if foreign := sorted(set(options.options) - known):
+        raise InputError(f"no method has an option {foreign[0]!r}: choose from {', '.join(sorted(known))}")
+    kind = METHODS[options.method].options
+    if kind is None:
+        return None
+    own = {entry.name for entry in fields(kind)}
+    return kind(**{name: value for name, value in options.options.items() if name in own})
+
+
+def with_method(options: Transfer, method: str) -> Transfer:
+    """Return the options for another method, without the evidence that it does not use."""
+    taken = METHODS[method]
+    unused: dict[str, Any] = dict.fromkeys(unused_options(taken, keep_source=options.keep_source))
+    if not taken.takes("overrides"):
+        unused["overrides"] = {}
+    return replace(options, method=method, **unused)
+
+
+def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
+    """Return the options without some of the evidence, by the names of its options.
+
+    Raises:
+        InputError: There is no evidence of such a name.
+    """
+    left_out: dict[str, Any] = {choose(name, EVIDENCE_OPTIONS, "evidence"): None for name in names}
+    return replace(options, **left_out)
+
+
+def unused_options(method: Method, *, keep_source: bool = False) -> tuple[str, ...]:
+    """Return the names of the options with evidence that a method does not use.
+
+    Args:
+        method: The method.
+        keep_source: Whether the vocabulary is extended, which needs text of the source language with any method.
+    """
+    used = {name for name, kinds in EVIDENCE_OPTIONS.items() if any(method.takes(kind) for kind in kinds)}
+    if keep_source:
+        used.add("source_corpus")
+    return tuple(name for name in EVIDENCE_OPTIONS if name not in used)
+
+
+def given_evidence(options: Transfer) -> list[str]:
+    """Return the names of the options with evidence that a transfer is given."""
+    return [name for name in EVIDENCE_OPTIONS if getattr(options, name) is not None]
+
+
+def given_translations(options: Transfer) -> list[Input]:
+    """Return the inputs with translations that a transfer is given, which may replace others (`Method.replaced_by`)."""
+    kinds: tuple[Input, ...] = ("dictionary", "bitext")
+    return [kind for kind in kinds if getattr(options, kind) is not None]
+
+
+def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
+    """Return everything that a transfer reads, for `check_inputs`."""
+    return (
+        options.model,
+        options.tokenizer,
+        options.corpus,
+        options.held_out,
+        options.source_held_out,
+        *(getattr(options, name) for name in EVIDENCE_OPTIONS),
+    )
+
+
+def command_of(options: Transfer) -> dict[str, Any]:
+    """Return the options as plain data for `relexify.json`, without the output, in which that is written."""
+    command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
+    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is read again
+    return plain
+
+
+def _plain(value: object) -> Any:
+    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, Corpus) and len(value.sources) > 1:
+        return [source.name for source in value.sources]
+    name = getattr(value, "name", None)
+    if isinstance(name, str) and not isinstance(value, Path):
+        return name
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)

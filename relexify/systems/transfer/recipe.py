@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING
 
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.work import WorkFolder
-from relexify.systems.transfer.checks import (
-    check_transfer,
-    transfer_inputs,
-    transfer_revisions,
-    validate_transfer,
-    with_method,
-    without_evidence,
-)
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
+from relexify.systems.transfer.options import Transfer, transfer_inputs, with_method, without_evidence
 from relexify.systems.transfer.summary import alignment_precision, summarise_notes, summarise_transfer
 
 if TYPE_CHECKING:

@@ -24,14 +24,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, check_space, write_folder
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import (
-    command_of,
-    given_evidence,
-    is_repeated,
-    method_options,
-    prepare_transfer,
-    transfer_revisions,
-)
+from relexify.systems.transfer.checks import is_repeated, prepare_transfer, transfer_revisions
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
@@ -45,7 +38,7 @@ from relexify.systems.transfer.initialisation import (
     prior_text,
     target_tokenizer,
 )
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.options import Transfer, command_of, given_evidence, method_options
 from relexify.systems.transfer.samples import segment_samples
 from relexify.systems.transfer.scores import score_source_language, score_start
 from relexify.systems.transfer.start import Start, cover_text

@@ -119,7 +119,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     from relexify.methods.parts.translations import check_columns, whole_words
     from relexify.methods.registry import METHODS
     from relexify.pretrained.loading import load_config, load_tokenizer
-    from relexify.systems.transfer.checks import given_translations
+    from relexify.systems.transfer.options import given_translations
     from relexify.text import split_words
     from relexify.tokens import check_vocabulary_size
 

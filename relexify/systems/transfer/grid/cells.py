@@ -12,8 +12,8 @@ from relexify.errors import InputError
 from relexify.evaluation.probing.probes import PairExample, TaggedWords
 from relexify.methods.registry import METHODS
 from relexify.scoring import Score
-from relexify.systems.transfer.checks import given_translations, validate_transfer
-from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.checks import validate_transfer
+from relexify.systems.transfer.options import Transfer, given_translations
 
 __all__ = [
     "BITS",
@@ -114,16 +114,16 @@ def plan_cells(search: GridSearch) -> list[GridCell]:
     Raises:
         InputError: The grid is impossible.
     """
-    recipe = search.transfer
+    options = search.transfer
     with_neighbours = sorted(name for name, method in METHODS.items() if method.takes("neighbours"))
     plain = sorted(name for name, method in METHODS.items() if not (method.needs or method.takes("vectors")))
-    if recipe.method not in with_neighbours:
+    if options.method not in with_neighbours:
         choices = ", ".join(with_neighbours)
-        raise InputError(f"the method {recipe.method} has neither neighbours nor temperature: choose one of {choices}")
-    if not METHODS[recipe.method].takes("neighbours", beside=given_translations(recipe)):
+        raise InputError(f"the method {options.method} has neither neighbours nor temperature: choose one of {choices}")
+    if not METHODS[options.method].takes("neighbours", beside=given_translations(options)):
         others = sorted(name for name in with_neighbours if not METHODS[name].replaced_by)
         raise InputError(
-            f"with a dictionary or parallel text, the method {recipe.method} does not depend on neighbours and "
+            f"with a dictionary or parallel text, the method {options.method} does not depend on neighbours and "
             f"temperature: choose transfer.method={' or '.join(others)}"
         )
     for name in search.baselines:
@@ -132,14 +132,14 @@ def plan_cells(search: GridSearch) -> list[GridCell]:
             raise InputError(f"{name!r} is not a baseline: choose from {choices}")
     if not search.neighbours or not search.temperatures:
         raise InputError("a grid needs at least one number of neighbours and one temperature")
-    if not (recipe.score or search.nli or search.pos):
+    if not (options.score or search.nli or search.pos):
         raise InputError("there is nothing to score a grid on: give NLI or POS files, or score language modelling")
     if search.training_examples is not None and search.training_examples < 1:
         raise InputError(f"training_examples = {search.training_examples} is not possible: give 1 or more")
     for count, temperature in product(search.neighbours, search.temperatures):
-        validate_transfer(replace(recipe, neighbours=count, temperature=temperature))
+        validate_transfer(replace(options, neighbours=count, temperature=temperature))
     cells = [
-        GridCell(recipe.method, count, temperature)
+        GridCell(options.method, count, temperature)
         for count in dict.fromkeys(search.neighbours)
         for temperature in dict.fromkeys(search.temperatures[-1:] if count == 1 else search.temperatures)
     ]

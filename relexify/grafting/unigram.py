@@ -79,18 +79,18 @@ from 4 bits, and 5,000 tokens of Swahili, it grew from 1.234 to 1.235 bits per b
 
 @dataclass(frozen=True)
 class UnigramReport:
-    """What a unigram prior changed.
+    """The effect of a unigram prior.
 
     Attributes:
         changed: The parameters that were changed; `nothing` if that would not have made predictions better.
         tokens: Number of tokens that were counted.
         positions: Number of tokens that were predicted, to measure the following.
         divergence_before: Kullback-Leibler divergence of the mean prediction from the unigram distribution, in bits.
-        divergence_after: The same after the change.
+        divergence_after: This divergence after the change.
         bits_before: Mean negative log likelihood of a token, in bits.
-        bits_after: The same after the change.
-        source_bits_before: The same in text of the source language, before; None if none was given.
-        source_bits_after: The same after the change.
+        bits_after: This mean after the change.
+        source_bits_before: The mean in text of the source language, before; None if there is no such text.
+        source_bits_after: The mean in text of the source language, after the change.
     """
 
     changed: Literal["output bias", "output embedding", "tied embedding", "nothing"]
@@ -106,7 +106,7 @@ class UnigramReport:
 
 @dataclass(frozen=True, eq=False)
 class UnigramPrior:
-    """What is added to the output of a model, in one or more passes; in none if nothing is.
+    """Corrections to the output of a model, one for each pass; none if they would not make predictions better.
 
     Attributes:
         report: What it changes.
@@ -168,7 +168,7 @@ def find_unigram_prior(
     source: Iterable[str] | None = None,
     seed: int = 0,
 ) -> UnigramPrior:
-    """Return what gives a model the unigram distribution of a text; the model is as before in the end.
+    """Find the corrections that give a model the unigram distribution of a text; the model is restored at the end.
 
     Tokens that do not occur, special tokens and unused rows among them, share the probability of those that occur once.
 
@@ -176,8 +176,8 @@ def find_unigram_prior(
         model: A language model, such as `graft` returns.
         tokenizer: Its tokenizer.
         corpus: Text in its language, one paragraph at a time; a sample of it is used.
-        kept: The rows of this number of tokens, the first ones, are not changed.
-        source: Text in the language of these tokens, in which the others are to become no more probable.
+        kept: Number of first tokens whose rows are not changed.
+        source: Text in the language of these tokens; the others should not become more probable in it.
         seed: Random seed of the sample.
 
     Raises:
@@ -254,7 +254,7 @@ class _Batch:
     Attributes:
         inputs: The arguments of its forward, [windows × length] each.
         predicts: At which positions of the output it predicts a token [windows × length].
-        labels: Those tokens [n], window by window.
+        labels: The tokens to predict [n], window by window.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -324,7 +324,7 @@ def _smoothed(counts: np.ndarray) -> np.ndarray:
 
 
 def _correction(predictions: _Predictions, goal: torch.Tensor, kept: int) -> torch.Tensor:
-    """Return what is to be added to the logit of every token [tokens]; `goal` is log p."""
+    """Return the correction of the logit of every token [tokens]; `goal` is log p."""
     correction = goal - predictions.mean.log()
     if not kept:
         return correction - predictions.divergence  # its mean under p, which is c of the equation above

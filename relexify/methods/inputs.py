@@ -124,13 +124,13 @@ class Inputs:
         return other
 
     def keep_rows(self, mixture: Mixture) -> Mixture:
-        """Return a mixture with the rows of the source vocabulary copied, if they are to be kept."""
+        """Return a mixture with the rows of the source vocabulary copied, if the vocabulary is extended."""
         if not self.keep_source:
             return mixture
         return first_of(kept(self.source, self.target), mixture, method=mixture.method)
 
     def keep_added(self, precomputed: PrecomputedRows | None) -> PrecomputedRows | None:
-        """Return precomputed rows without those of the source vocabulary, if these are to be kept."""
+        """Return precomputed rows without those of the source vocabulary, if the vocabulary is extended."""
         if not self.keep_source or precomputed is None:
             return precomputed
         added = precomputed.ids >= len(vocabulary_of(self.source))

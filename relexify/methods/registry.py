@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture, PrecomputedRows
 
-__all__ = ["METHODS", "Initialisation", "Input", "Method", "TokenizerTraining"]
+__all__ = ["METHODS", "Initialisation", "InputKind", "Method", "TokenizerTraining"]
 
-Input = Literal[
+InputKind = Literal[
     "vectors",
     "target vectors",
     "dictionary",
@@ -119,9 +119,9 @@ class Method:
     paper: str
     build: Callable[[Inputs], Mixture | Initialisation]
     without_translations: str = ""
-    needs: tuple[Input, ...] = ()
-    uses: tuple[Input, ...] = ()
-    replaced_by: Mapping[Input, tuple[Input, ...]] = field(default_factory=dict)
+    needs: tuple[InputKind, ...] = ()
+    uses: tuple[InputKind, ...] = ()
+    replaced_by: Mapping[InputKind, tuple[InputKind, ...]] = field(default_factory=dict)
     train_tokenizer: TokenizerTraining | None = None
     fresh_inner: bool = False
     unigram_prior: bool = False
@@ -129,7 +129,7 @@ class Method:
     revision: int = 1
     options: type[Any] | None = None
 
-    def takes(self, kind: Input, *, beside: Collection[Input] = ()) -> bool:
+    def takes(self, kind: InputKind, *, beside: Collection[InputKind] = ()) -> bool:
         """Whether the method needs or uses an input, if it has those of `beside` too."""
         replaced = any(other in beside for other in self.replaced_by.get(kind, ()))
         return kind in self.needs or (kind in self.uses and not replaced)

@@ -17,7 +17,7 @@ from relexify.tokens import TokenForm
 __all__ = ["is_part_of", "spelling_shares", "words_of"]
 
 LETTERS = 3
-"""Of a word between spaces. Shorter tokens are mostly the beginnings of words."""
+"""Fewest letters of a word between spaces: shorter tokens are mostly the beginnings of words."""
 
 
 def words_of(mixture: Mixture) -> list[int]:

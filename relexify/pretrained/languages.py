@@ -44,7 +44,7 @@ def check_languages(languages: Sequence[str]) -> None:
 
 
 def needs_language(name: str | Path) -> bool:
-    """Return whether a name is a folder with one model per language, of which one must be chosen."""
+    """Return whether a name is a folder with one model per language, so that a language must be chosen."""
     kind = kind_of_folder(name)
     return kind is not None and kind.needs_language
 

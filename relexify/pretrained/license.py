@@ -33,7 +33,7 @@ def known_license(name: str) -> str | None:
         return None
     try:
         metadata = metadata_load(card) or {}
-    except Exception:  # a damaged card, of which the license is not known
+    except Exception:  # a damaged card
         return None
     found = metadata.get("license")
     return found if isinstance(found, str) else None

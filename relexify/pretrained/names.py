@@ -17,7 +17,7 @@ __all__ = ["check_name", "must_be_local", "resolve", "unknown_name"]
 
 _HUB_TIMEOUT = 5.0  # seconds
 _FILES = {"model": ("config.json",), "tokenizer": ("tokenizer.json", "tokenizer*", "vocab*", "*.model")}
-"""Files by which a folder is known to hold something, the usual one first."""
+"""Files that show what a folder holds, as patterns, the usual one first."""
 
 
 def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
@@ -25,7 +25,7 @@ def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
 
     Args:
         name: The name.
-        what: What is to be loaded from it; a folder with a tokenizer need not hold a model.
+        what: What will be loaded from it; a folder with a tokenizer need not hold a model.
 
     Raises:
         InputError: As for `resolve`, or it is a folder without a model, or neither on this machine nor within reach.
@@ -34,9 +34,11 @@ def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
         return name
     folder = Path(resolve(name))
     if folder.is_dir():
-        usual, *_ = patterns = _FILES[what]
+        patterns = _FILES[what]
         if not any(found for pattern in patterns for found in folder.glob(pattern)):
-            raise InputError(f"the folder {name} holds no {what}, since it has no {usual}: give another folder or name")
+            raise InputError(
+                f"the folder {name} holds no {what}, since it has no {patterns[0]}: give another folder or name"
+            )
     elif not _is_cached(name, what) and must_be_local(name):
         raise InputError(unknown_name(what, name))
     return name

@@ -137,15 +137,19 @@ def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTra
     if file.is_file() and (shown := _encoded_otherwise(Tokenizer.from_file(str(file)), backend_of(tokenizer), text)):
         logger.warning(
             "transformers loads %s as %s, which encodes some text otherwise than the file says, such as %r",
-            *(file, type(tokenizer).__name__, shown),
+            file,
+            type(tokenizer).__name__,
+            shown,
         )
+    reason = ""
     try:
         loaded = _reloaded(tokenizer, config)
-        shown = _encoded_otherwise(backend_of(tokenizer), backend_of(loaded), text)
-        reason = f"would load it as {type(loaded).__name__}, which encodes text otherwise, such as {shown!r}"
     except InputError as error:
-        shown, reason = name, f"could not load it ({first_line(error.__cause__ or error)})"
-    if shown:
+        reason = f"could not load it ({first_line(error.__cause__ or error)})"
+    else:
+        if shown := _encoded_otherwise(backend_of(tokenizer), backend_of(loaded), text):
+            reason = f"would load it as {type(loaded).__name__}, which encodes text otherwise, such as {shown!r}"
+    if reason:
         raise InputError(
             f"the tokenizer of {name} cannot be used with a model of type {config.model_type}, beside which "
             f"transformers {reason}: leave it out, so that one is trained, or give that of a model of this type"

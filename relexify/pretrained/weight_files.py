@@ -42,7 +42,7 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
     Args:
         model: The model to write.
         folder: An empty folder.
-        source: The model that it was made from, as for `load_model`, in whose files the unchanged tensors are.
+        source: The model that it was made from, as for `load_model`; its files have the unchanged tensors.
         changed: Names of the parameters and buffers that differ, input embedding and aliases of tied ones included.
 
     Returns:

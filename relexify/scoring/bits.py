@@ -156,11 +156,12 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
         size: Number of bytes of the text.
         kind: The architecture of the model, which names the scores.
     """
+    bits = nats / math.log(2) / size
     perplexity = math.exp(min(nats / tokens, _MOST_NATS)) if math.isfinite(nats) else math.nan
     name = "pseudo-perplexity" if kind == "encoder" else "perplexity"
     return (
-        Score(TASK, _METRICS[kind], nats / math.log(2) / size, False, size, "bytes"),
-        Score(TASK, name, perplexity, False, tokens, "tokens"),
+        Score(TASK, _METRICS[kind], bits, higher_is_better=False, examples=size, unit="bytes"),
+        Score(TASK, name, perplexity, higher_is_better=False, examples=tokens, unit="tokens"),
     )
 
 
@@ -210,7 +211,8 @@ def bits_per_word(
 
 def bits_per_word_of(perplexity: float, tokens: int) -> Score:
     """Return bits per word from a pseudo-perplexity over a number of tokens."""
-    return Score(TASK, "bits per word", math.log2(perplexity), False, tokens, "tokens")
+    bits = math.log2(perplexity)
+    return Score(TASK, "bits per word", bits, higher_is_better=False, examples=tokens, unit="tokens")
 
 
 def batch_nats(model: PreTrainedModel, inputs: np.ndarray, labels: np.ndarray, *, tokens: int | None = None) -> float:
@@ -276,14 +278,17 @@ def _second_half_nats(
 
 
 def _middle(paragraph: str) -> int | None:
-    """Return where the second half of a paragraph begins: at a space, or at a letter of a script without spaces."""
+    """Return where the second half of a paragraph begins: at a space, or at a letter of a script without spaces.
+
+    Returns:
+        None if it cannot be cut there.
+    """
     half = len(paragraph) // 2
-    places = (
-        at
-        for at in range(max(1, half), len(paragraph))
-        if paragraph[at] == " " or (paragraph[at].isalpha() and is_unspaced(paragraph[at]))
-    )
-    return next(places, None)
+    for position in range(max(1, half), len(paragraph)):
+        character = paragraph[position]
+        if character == " " or (character.isalpha() and is_unspaced(character)):
+            return position
+    return None
 
 
 def _padded(rows: Sequence[list[int]], value: int) -> torch.Tensor:

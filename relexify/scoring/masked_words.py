@@ -75,7 +75,8 @@ def bits_per_byte_of_words(
                 total += batch_nats(model, inputs[start : start + batch], labels[start : start + batch])
             advance(1)
     size = sum(len(line.encode()) for line in lines)
-    return Score(TASK, "bits per byte of whole words", total / math.log(2) / size, False, size, "bytes")
+    bits = total / math.log(2) / size
+    return Score(TASK, "bits per byte of whole words", bits, higher_is_better=False, examples=size, unit="bytes")
 
 
 def _segments(

@@ -76,13 +76,13 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of all parts."""
         return self.weights + self.gradients + self.optimiser + self.activations
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training costs in one way of doing it.
+    """The cost of a training with one choice of options and GPUs.
 
     Attributes:
         changes: Options that differ from those requested.
@@ -160,7 +160,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Matrix:
-    """A matrix [outputs × inputs] of a layer, or several of them of which a token uses some (experts).
+    """A matrix [outputs × inputs] of a layer, or the matrices of several experts, some of which a token uses.
 
     Attributes:
         name: Name of the parameter.
@@ -194,7 +194,7 @@ class _Matrix:
 
 @dataclass(frozen=True)
 class _StageCost:
-    """What a stage costs.
+    """The cost of a stage.
 
     Attributes:
         steps: Optimiser steps.

@@ -79,7 +79,7 @@ class TrainingJob:
         notes: Notes for the folder of the result.
         load: Loads the model that a stage saved into a folder; for None, the model that training starts from.
         save: Saves a model, with its tokenizer and whatever else belongs to it, into a folder.
-        kept_rows: Number of rows, the first ones, that everything with one row per token keeps bit for bit.
+        kept_rows: Number of first rows that stay bit-identical in every parameter with one row per token.
         command: The names of the texts and the options that were given, to repeat the training with others; None if
             it is not known.
     """
@@ -225,7 +225,9 @@ def held_out_data(
 
 
 def source_notes(source: str | Path) -> dict[str, Any]:
-    """Return the notes of the model that a training starts from, for its result, and its name if it stays there.
+    """Return the notes that a trained model inherits from the model that its training started from.
+
+    The name of that model is among them, unless it is an intermediate result, which is removed at the end.
 
     Raises:
         InputError: As `read_notes`.

@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Measures:
-    """What rates follow from.
+    """The quantities that learning rates are derived from.
 
     Attributes:
         width: Width of the hidden states.
@@ -83,9 +83,9 @@ class Rates:
     """Peak learning rates.
 
     Attributes:
-        inner: Of inner matrices (Muon or AdamW).
-        embeddings: Of embedding, head and output bias (AdamW).
-        others: Of norms, biases and position embeddings (AdamW).
+        inner: Rate of inner matrices (Muon or AdamW).
+        embeddings: Rate of embedding, head and output bias (AdamW).
+        others: Rate of norms, biases and position embeddings (AdamW).
     """
 
     inner: float
@@ -94,7 +94,7 @@ class Rates:
 
 
 def measure(model: PreTrainedModel, training: Training) -> Measures:
-    """Return what the rates of a model follow from, before it is trained."""
+    """Measure what the learning rates of a model are derived from, before it is trained."""
     lexical = lexical_parameter_names(model)
     embeddings = [each for name, each in model.named_parameters() if name in lexical and each.ndim > 1]
     squares = sum(float(each.detach().float().square().sum(dtype=torch.float64)) for each in embeddings)

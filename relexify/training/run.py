@@ -169,7 +169,7 @@ def write_result(
         job: The job.
         training: Its options.
         work: Its work folder.
-        result: What is to be noted.
+        result: The result, for the notes.
         folder: The folder of the stage whose model it is; None for the model that training started from.
     """
     notes = {

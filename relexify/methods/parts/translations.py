@@ -56,14 +56,18 @@ def translations(
     words = [word for _, word in pairs]
     counts, known = Counter(words), frequencies or {}
     weights = np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
-    meaning = _averages(sources, np.ones(len(pairs)), len(source))
+    meaning = _averages(sources, np.ones(len(pairs)), len(source))  # [pairs × source]
+    # A word has other tokens after a space than at the start of a text or, without spaces, inside it.
+    after_space = encode_words(target_tokenizer, words, after_space=True)
+    alone = [
+        [target.ids_by_form[TokenForm(word)]] if _is_token(word, target) else ids
+        for ids, word in zip(encode_words(target_tokenizer, words), words, strict=True)
+    ]
     tokens = scipy.sparse.csr_array((len(target), len(pairs)))
-    alone = zip(encode_words(target_tokenizer, words), words, strict=True)
-    inside = [[target.ids_by_form[TokenForm(word)]] if _is_token(word, target) else ids for ids, word in alone]
-    for ids in (encode_words(target_tokenizer, words, after_space=True), inside):
-        used = [row if len(row) == 1 or not whole_words else [] for row in ids]
+    for rows in (after_space, alone):
+        used = [ids if len(ids) == 1 or not whole_words else [] for ids in rows]
         tokens = tokens + _averages(used, weights, len(target)).T
-    mixed = scipy.sparse.csr_array(tokens) @ meaning
+    mixed = scipy.sparse.csr_array(tokens) @ meaning  # [target × source]
     totals = np.asarray(mixed.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
     return mixture_of_weights(
@@ -86,7 +90,7 @@ def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon:
 
     Args:
         source: The words of the source language that are known, by `whole_words`.
-        target: Those of the target language, or the words of its text; the numbers do not matter.
+        target: The words of the target language that are known, or the words of its text; the numbers do not matter.
         lexicon: The dictionary.
 
     Raises:

@@ -85,8 +85,8 @@ class SubEmbedding(nn.Module):
             rows: Rows of each table; by default as many as the codes need.
             padding_idx: A token to ignore.
             scale: A factor for all rows.
-            dtype: Of the tables.
-            device: Of tables and codes.
+            dtype: Number format of the tables.
+            device: Device of tables and codes.
 
         Raises:
             InputError: Codes, tables and width do not fit together.

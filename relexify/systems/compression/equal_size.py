@@ -27,7 +27,7 @@ def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -
 
     Args:
         rows: [n × d].
-        centres: Those of plain k-means, to start with [M × d].
+        centres: Centres to start with, found by plain k-means [M × d].
         seed: Random seed of the sample.
 
     Returns:
@@ -50,7 +50,7 @@ def bounded_labels(costs: np.ndarray, capacity: int, *, seed: int = 0) -> np.nda
 
     Args:
         costs: [n × m], with n ≤ m · capacity.
-        capacity: Of every column.
+        capacity: Most rows of a column.
         seed: Random seed of the sample on which prices are found.
 
     Returns:

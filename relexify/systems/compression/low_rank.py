@@ -53,8 +53,8 @@ class LowRankEmbedding(nn.Module):
             rank: Number of common rows, r.
             padding_idx: A token to ignore.
             scale: A factor for all rows.
-            dtype: Of the factors.
-            device: Of the factors.
+            dtype: Number format of the factors.
+            device: Device of the factors.
         """
         super().__init__()
         self.num_embeddings = num_embeddings

@@ -15,7 +15,7 @@ from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
-from relexify.methods.registry import METHODS, Input, Method
+from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.names import check_name
 from relexify.storage.files import check_output
 from relexify.storage.inputs import check_inputs
@@ -51,7 +51,7 @@ _RANGES = {
     "score_bytes": (1, 2**40),
 }
 
-_MISSING: Mapping[Input, tuple[str, str]] = {
+_MISSING: Mapping[InputKind, tuple[str, str]] = {
     "bitext": ("bitext", "parallel text: give `bitext`, or choose another"),
     "source text": ("source_corpus", "text of the model's language too: give `source_corpus`"),
     "dictionary": ("dictionary", "a dictionary: give `dictionary`, or choose another"),
@@ -84,7 +84,7 @@ def prepare_transfer(options: Transfer) -> Evidence:
 
 
 def is_repeated(options: Transfer) -> bool:
-    """Whether the output was written with these very options; whether its inputs were the same is not known yet."""
+    """Whether the output was written with the same options; whether its inputs were the same is not known yet."""
     recorded = (output_notes(options.output).get("provenance") or {}).get("command") or {}
     here = {"device": options.device, "overwrite": False}  # neither says what is written
     return not options.overwrite and {**recorded, **here} == command_of(options)
@@ -106,7 +106,8 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
 
     Args:
         options: What to do.
-        shared: Whether other methods are tried with the same options; what this one does not use is not reported then.
+        shared: Whether other methods are tried with the same options; if so, options that this one does not use are
+            not reported.
 
     Raises:
         InputError: An option has an impossible value, or evidence is missing, unreadable or empty.

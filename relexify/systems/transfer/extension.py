@@ -55,7 +55,7 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
 
 
 def check_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, float]) -> ExtensionCheck | None:
-    """Return what the added tokens do to text of both languages; None if the vocabulary was not extended.
+    """Measure how the added tokens change the encoding of both languages; None if the vocabulary was not extended.
 
     Args:
         options: The transfer.

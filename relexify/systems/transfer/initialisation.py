@@ -13,7 +13,7 @@ from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import Graft, UnigramPrior, UnigramReport, find_unigram_prior, graft, is_tied, sample_paragraphs
 from relexify.methods.inputs import Inputs
-from relexify.methods.registry import METHODS, Initialisation, Input
+from relexify.methods.registry import METHODS, Initialisation, InputKind
 from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
@@ -45,7 +45,7 @@ __all__ = [
     "target_tokenizer",
 ]
 
-_SLOW: tuple[Input, ...] = ("vectors", "bitext", "donor", "model")
+_SLOW: tuple[InputKind, ...] = ("vectors", "bitext", "donor", "model")
 """Inputs of methods whose initialisations are cached."""
 _FEW_TOKENS = 0.95
 """Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
@@ -85,7 +85,8 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     if (found := len(vocabulary_of(trained))) < _FEW_TOKENS * size:
         logger.warning(
             "the text gives only %s tokens, not %s: give more text, or a smaller vocabulary",
-            *(f"{number:,}" for number in (found, size)),
+            f"{found:,}",
+            f"{size:,}",
         )
     return trained
 
@@ -176,7 +177,7 @@ def graft_initialisation(
     target: PreTrainedTokenizerFast,
     built: Initialisation,
 ) -> Graft:
-    """Graft what a method built; the result shares the inner parameters of the model, or has untrained ones."""
+    """Graft an initialisation; the result shares the inner parameters of the model, or has untrained ones."""
     return graft(
         fresh_twin(model, seed=options.seed) if METHODS[method].fresh_inner else model,
         target,
@@ -189,7 +190,7 @@ def graft_initialisation(
 
 
 def has_prior(options: Transfer) -> bool:
-    """Whether the options, or else the method, say that a grafted model gets the unigram distribution of the text."""
+    """Whether grafted models get the unigram distribution of the text: as requested, or else as the method does it."""
     if options.unigram_prior is not None:
         return options.unigram_prior
     return METHODS[options.method].unigram_prior

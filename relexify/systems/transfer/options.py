@@ -14,7 +14,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.inputs import AlignedBy
-from relexify.methods.registry import METHODS, Input, Method
+from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
@@ -35,7 +35,7 @@ __all__ = [
     "without_evidence",
 ]
 
-EVIDENCE_OPTIONS: Mapping[str, tuple[Input, ...]] = {
+EVIDENCE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "dictionary": ("dictionary",),
     "rotation": ("vectors",),
     "source_vectors": ("vectors",),
@@ -47,7 +47,7 @@ EVIDENCE_OPTIONS: Mapping[str, tuple[Input, ...]] = {
 }
 """Options with evidence, and the inputs of a method that they are part of."""
 
-USAGE_OPTIONS: Mapping[str, tuple[Input, ...]] = {
+USAGE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "neighbours": ("neighbours",),
     "temperature": ("neighbours",),
     "aligned_by": ("vectors", "token vectors"),
@@ -214,9 +214,9 @@ def given_evidence(options: Transfer) -> list[str]:
     return [name for name in EVIDENCE_OPTIONS if getattr(options, name) is not None]
 
 
-def given_translations(options: Transfer) -> list[Input]:
+def given_translations(options: Transfer) -> list[InputKind]:
     """Return the inputs with translations that a transfer is given, which may replace others (`Method.replaced_by`)."""
-    kinds: tuple[Input, ...] = ("dictionary", "bitext")
+    kinds: tuple[InputKind, ...] = ("dictionary", "bitext")
     return [kind for kind in kinds if getattr(options, kind) is not None]
 
 

@@ -20,7 +20,7 @@ __all__ = ["BASELINES", "ORIGINAL", "DictionaryCheck", "ExtensionCheck", "Start"
 ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
 BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
-"""What a transfer is compared with, and how people read it."""
+"""What a transfer is compared with, by its name in the notes, and as summaries call it."""
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
 _NOT_SCORED, _EXTENSION, _CORPUS, _GIVEN = "not_scored", "extension", "corpus_bytes", "given_evidence"
@@ -74,7 +74,7 @@ class DictionaryCheck:
 
 @dataclass(frozen=True)
 class ExtensionCheck:
-    """What the tokens that a vocabulary was extended by do to text of both languages.
+    """How the tokens that were added to a vocabulary change the encoding of both languages.
 
     Attributes:
         added: Number of added tokens.

@@ -213,7 +213,7 @@ class InLanguage:
 
     @property
     def objectives(self) -> int:
-        """Those of the text."""
+        """The number of objectives that rows of the text alternate between."""
         return self.text.objectives
 
     def batch(self, positions: list[int]) -> Batch:

@@ -162,8 +162,8 @@ def sort_by_frequency(vocabulary: Vocabulary, counts: np.ndarray) -> np.ndarray:
     Ids say little about frequency: BERT's vocabulary starts with a thousand tokens that no text has.
 
     Args:
-        vocabulary: Of the model.
-        counts: Of its tokens in text of its language [tokens].
+        vocabulary: The model's vocabulary.
+        counts: How often each of its tokens occurs in text of its language [tokens].
     """
     plain = np.array([not form.is_special for form in vocabulary.forms])
     order = np.argsort(-counts[: len(plain)], kind="stable")

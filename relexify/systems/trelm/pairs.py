@@ -120,7 +120,7 @@ def load_pairs(
     Pairs with a sentence that a model will be scored on, in held-out text or in `test_bitext`, are left out.
 
     Args:
-        tokenizers: Of the source language and of the target language.
+        tokenizers: The tokenizers of the source language and of the target language.
         options: The text, how it is read, and how long sentences may be.
         held_out: Text of the source language and of the target language to score on.
 

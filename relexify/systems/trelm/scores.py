@@ -86,8 +86,8 @@ def phase_scores(folder: str | Path, phase: str) -> tuple[Score, ...]:
             f"masked tokens of {language}, {phase}",
             "bits per word",
             by_language[language] * text["bytes"] / text["tokens"],
-            False,
-            text["tokens"],
+            higher_is_better=False,
+            examples=text["tokens"],
         )
         for language, text in sizes.items()
     )
@@ -259,7 +259,9 @@ def bleu_scores(
         # `force` silences a warning about references that look tokenised.
         metric = sacrebleu.BLEU(max_ngram_order=order, tokenize=tokenize, force=True)
         value = metric.corpus_score(list(found), [list(references)]).score
-        scores.append(Score(task, f"BLEU-{order}", float(value), True, len(found), "sentences"))
+        scores.append(
+            Score(task, f"BLEU-{order}", float(value), higher_is_better=True, examples=len(found), unit="sentences")
+        )
     return tuple(scores)
 
 

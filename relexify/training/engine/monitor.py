@@ -53,14 +53,18 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
         self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
-        self.reported = 0  # steps
-        self.saved, self.saving_took, self.step_ended = time.monotonic(), 0.0, time.monotonic()
+        # Times are those of `time.monotonic`, durations are in seconds.
+        self.reported = 0  # steps that `advance` knows of
+        self.saved = time.monotonic()  # when the last checkpoint was complete
+        self.saving_took = 0.0
         self.scoring_took = 0.0
-        self.last_step: float | None = None
+        self.step_ended = time.monotonic()  # since then, a model is scored or saved
+        self.last_step: float | None = None  # when the last step ended, before it was reported
         self.was_interrupted = False  # by scoring or saving, after the last step
-        self.steps_seen, self.steps_timed, self.seconds_timed = 0, 0, 0.0
+        self.steps_seen = 0
+        self.steps_timed, self.seconds_timed = 0, 0.0  # without the first steps, scoring and saving
         self.loss: float | None = None
-        self.bits: dict[str, float] = {}
+        self.bits: dict[str, float] = {}  # the last scores, by language; "" for a model with one
 
     @property
     def seconds_per_step(self) -> float | None:

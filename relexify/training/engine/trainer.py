@@ -89,7 +89,8 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         captured: Record forward and backward pass as a CUDA graph.
         is_averaged: Whether averages of the weights are scored and saved, which `WeightAverage` keeps.
         snapshots: The folder for models of single steps.
-        snapshot_steps: The step of the whole run, for each step of this stage after which its model is kept there.
+        snapshot_steps: The steps of this stage after which its model is kept there, each with its number in the whole
+            run.
 
     Raises:
         TrainingError: The installed version of transformers lacks a method that is overridden here.
@@ -132,7 +133,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             self._pass = CapturedPass(self._forward_and_backward, trained, accumulates=parts > 1)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """Create the optimiser, with averages of the weights in its state if they are to be kept."""
+        """Create the optimiser, with averages of the weights in its state if they are scored and saved."""
         optimiser: torch.optim.Optimizer = super().create_optimizer(model)
         if self.is_averaged:
             keep_averages(optimiser)
@@ -273,7 +274,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             yield inputs.to(self.args.device), labels.to(self.args.device)
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: object) -> bool:
-        """Also save a new best model at once, if the best one is to be selected."""
+        """Also save a new best model at once, if the best one is selected at the end."""
         is_best: bool = super()._determine_best_metric(metrics, trial)
         self.control.should_save |= is_best and self.args.load_best_model_at_end
         return is_best

@@ -105,7 +105,7 @@ class TriLayerOutput(ModelOutput):  # type: ignore[misc]
         logits: Scores of tokens [batch × target × vocabulary]. While the training engine computes the loss, the head
             passes its input on, and these are the hidden states [batch × target × width] that it would score.
         next_sentence_logits: Scores that the second segment follows the first, and that it does not [batch × 2].
-        hidden_states: Of the embeddings and all layers, if requested.
+        hidden_states: States of the embeddings and of all layers, if requested.
     """
 
     loss: torch.Tensor | None = None

@@ -381,6 +381,8 @@ def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.T
 
 def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tensor:
     """Return b [d] with h · b close to 1 for every h in the target text, and 1 on average; in the source text, to 0."""
+    # Ridge regression: b minimises E[(h · b - 1)²] + E_source[(h · b)²] + penalty |b|², so that
+    # (E[h hᵀ] + E_source[h hᵀ] + penalty I) b = E[h].
     moments = target.moments if source is None else target.moments + source.moments
     penalty = _RIDGE * target.moments.diagonal().mean() * torch.eye(len(moments), dtype=torch.float64)
     direction: torch.Tensor = torch.linalg.solve(moments + penalty, target.hidden)
@@ -444,10 +446,10 @@ def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tens
     try:
         for batch in batches:
             inputs = {name: ids.to(model.device) for name, ids in batch.inputs.items()}
-            logits = model(**inputs).logits[batch.predicts.to(model.device)].float()
+            logits = model(**inputs).logits[batch.predicts.to(model.device)].float()  # [n × tokens]
             nats += float(cross_entropy(logits, batch.labels.to(model.device), reduction="sum"))
             mean += logits.softmax(dim=-1).sum(dim=0).to("cpu", torch.float64)
-            state = states.pop().to("cpu", torch.float64)[batch.predicts]
+            state = states.pop().to("cpu", torch.float64)[batch.predicts]  # h [n × d]
             hidden += state.sum(dim=0)
             moments += state.T @ state
             advance(1)

@@ -58,11 +58,12 @@ def clp(
         )
     missing = np.flatnonzero(~copied.known & target.covered & ordinary)
     directions = normalise_rows(target.matrix)
-    totals = directions[missing] @ directions[anchors].sum(axis=0, dtype=np.float64)
+    totals = directions[missing] @ directions[anchors].sum(axis=0, dtype=np.float64)  # Σ_y cos(u_x, u_y) [missing]
     known = totals >= LEAST_SIMILARITY * len(anchors)
     ids, scale = missing[known], (1 / totals[known]).astype(np.float32)[:, None]
 
     def combine(table: np.ndarray) -> np.ndarray:
+        """Return e_x of all such tokens [ids × d]; the inner product Σ_y û_y e_yᵀ is [d' × d]."""
         rows: np.ndarray = directions[ids] @ (directions[anchors].T @ copied.weights[anchors].dot(table)) * scale
         return rows
 

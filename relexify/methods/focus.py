@@ -50,7 +50,7 @@ def focus(
     ordinary = ~np.array([form.is_special for form in vocabulary.forms])
     rows = np.flatnonzero(target.covered & ordinary & ~copied.known)
     vectors = normalise_rows(target.matrix)
-    found = sparsemax_products(vectors[rows], vectors[anchors], device=device)
+    found = sparsemax_products(vectors[rows], vectors[anchors], device=device)  # [rows × anchors]
     # Each anchor stands for the one source token that it is copied from.
     weights = scipy.sparse.csr_array(found @ copied.weights[anchors]).tocoo()
     shape = (len(vocabulary), len(source))

@@ -86,7 +86,7 @@ def factorise(embedding: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]
     # The right singular vectors are the eigenvectors of EᵀE, which is small.
     rows = np.asarray(embedding, dtype=np.float64)
     _, vectors = np.linalg.eigh(rows.T @ rows)
-    primitives = vectors[:, : -rank - 1 : -1].T
+    primitives = vectors[:, : -rank - 1 : -1].T  # `eigh` has the largest eigenvalues last
     return (rows @ primitives.T).astype(np.float32), primitives.astype(np.float32)
 
 

@@ -71,7 +71,7 @@ def ramen_vectors(
     """
     check_subwords(source, target)
     rows, columns = np.flatnonzero(target.covered), np.flatnonzero(source.covered)
-    found = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device).tocoo()
+    found = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device).tocoo()  # A of Eq. 3
     shape = (len(target.vocabulary), len(source.vocabulary))
     weights = scipy.sparse.csr_array((found.data, (rows[found.row], columns[found.col])), shape=shape)
     mixed = mixture_of_weights(weights, source.vocabulary, target.vocabulary, method="ramen", origin=Origin.MIXED)
@@ -121,6 +121,7 @@ def aligned_tokens(
             f"no two tokens were aligned {min_count:g} times or more: give more parallel text, or a smaller min_count"
         )
     pairs = scipy.sparse.csr_array((seen.data[kept] + smoothing, (seen.row[kept], seen.col[kept])), shape=seen.shape)
+    # p(e_j | ℓ_i) = c(ℓ_i, e_j) / Σ_k c(ℓ_i, e_k) (Eq. 2); rows without a pair stay empty.
     totals = np.asarray(pairs.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
     return mixture_of_weights(

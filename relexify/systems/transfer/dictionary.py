@@ -64,14 +64,15 @@ def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) 
         seed: Random seed.
     """
     count = len(words)
+    # A word is its own nearest neighbour, or the second one if another word has the same vector.
     found = nearest(words, words, 2)[0]
     neighbours = np.where(found[:, 0] == np.arange(count), found[:, -1], found[:, 0])
     # An offset of 1 … n - 1, so that no word is compared with itself.
     offsets = np.random.default_rng(seed).integers(1, count, (count, RANDOM_WORDS))
     others = (np.arange(count)[:, None] + offsets) % count
     rows = normalise_rows(meanings)
-    near = (rows * rows[neighbours]).sum(axis=1)[:, None]
-    far = np.einsum("nd,nkd->nk", rows, rows[others])
+    near = (rows * rows[neighbours]).sum(axis=1)[:, None]  # cosines with the neighbour's meaning [n × 1]
+    far = np.einsum("nd,nkd->nk", rows, rows[others])  # with those of random words [n × RANDOM_WORDS]
     return float(((near > far) + 0.5 * (near == far)).mean())
 
 

@@ -96,7 +96,7 @@ class PairBatches:
         return padded | {"input_ids": torch.where(padded["attention_mask"] == 1, padded["input_ids"], fill)}
 
     def _row(self, position: int) -> Row:
-        epoch, index = divmod(position // 2, len(self.pairs))
+        epoch, index = divmod(position // 2, len(self.pairs))  # two positions for every pair
         pair = self.pairs.pair(int(self._order(epoch)[index]))
         if position % 2 == 1:
             return self._masked_target(pair[TARGET], position)

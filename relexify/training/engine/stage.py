@@ -162,6 +162,7 @@ def train_stage(
     if trainer.is_fsdp_enabled:
         weights = trainer.accelerator.get_state_dict(trainer.model)
         model = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
+    # Steps of the Trainer are counted within the stage; those of the curve within the whole run.
     best = trainer.state.best_global_step
     selected = best if arguments.load_best_model_at_end and best else trainer.state.global_step
     speed = training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None

@@ -208,6 +208,7 @@ class _SummedLoss:
             parts = list(self.model.labels_by_head(labels, **batch))
         elif self.heads:
             parts = [(next(iter(self.heads)), labels)]
+        # In training, rows alternate between the objectives; held-out text has one.
         turns = self.objectives if self.model.training else 1
         losses = []
         for turn in range(turns):

@@ -107,11 +107,14 @@ def _open_data(search: GridSearch) -> _Data:
     """
     evidence, options = check_transfer(search.transfer), search.transfer
     limit, nli, pos = search.training_examples, search.nli, search.pos
+    held_out = ""
+    if options.score:
+        held_out = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
     return _Data(
-        evidence,
-        evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device)) if options.score else "",
-        None if nli is None else (evenly_spaced(_pairs(nli[0]), limit), _pairs(nli[1])),
-        None if pos is None else (evenly_spaced(_tagged(pos[0]), limit), _tagged(pos[1])),
+        evidence=evidence,
+        held_out=held_out,
+        nli=None if nli is None else (evenly_spaced(_pairs(nli[0]), limit), _pairs(nli[1])),
+        pos=None if pos is None else (evenly_spaced(_tagged(pos[0]), limit), _tagged(pos[1])),
     )
 
 
@@ -171,7 +174,9 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
     except (TypeError, KeyError, AttributeError) as error:
         logger.warning("%s is corrupt; scoring the cell again (%r).", path, error)
         return cell
-    owner = "another grid" if notes.get("name") != name else changed_revisions(notes.get("revisions"), _revisions(cell))
+    owner = "another grid"
+    if notes.get("name") == name:
+        owner = changed_revisions(notes.get("revisions"), _revisions(cell))  # empty if these are today's
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
     return cell if owner else found

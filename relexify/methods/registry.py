@@ -130,7 +130,7 @@ class Method:
     options: type[Any] | None = None
 
     def takes(self, kind: InputKind, *, beside: Collection[InputKind] = ()) -> bool:
-        """Whether the method needs or uses an input, if it has those of `beside` too."""
+        """Whether the method needs or uses an input if it also has those of `beside`."""
         replaced = any(other in beside for other in self.replaced_by.get(kind, ()))
         return kind in self.needs or (kind in self.uses and not replaced)
 

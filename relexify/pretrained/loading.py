@@ -399,7 +399,7 @@ def _check_tokenizer_file(file: Path) -> None:
 
 
 def _is_character_map(text: str) -> bool:
-    """Whether SentencePiece's character map is one: the size of a table in bytes, the table, and text, in base 64."""
+    """Whether this is a character map of SentencePiece: in base 64, the size of a table, the table, and text."""
     try:
         data = base64.b64decode(text, validate=True)
         size = int.from_bytes(data[:4], "little")

@@ -22,7 +22,7 @@ _WORKING = 1.1
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Have a model in evaluation mode for a while, which turns dropout off."""
+    """Put a model into evaluation mode for a while, which turns dropout off."""
     was_training = model.training
     model.eval()
     try:

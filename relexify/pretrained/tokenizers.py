@@ -187,7 +187,7 @@ def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
 
 
 def _encoded_otherwise(first: Tokenizer, second: Tokenizer, text: str) -> str:
-    """Return the beginning of the text that two tokenizers encode differently; empty if there is none."""
+    """Return the first few characters that two tokenizers encode differently; empty if there are none."""
     lines = text.split("\n")
     encoded = [backend.encode_batch(lines, add_special_tokens=False) for backend in (first, second)]
     for line, one, other in zip(lines, encoded[0], encoded[1], strict=True):

@@ -297,7 +297,7 @@ def _estimate(
 
 
 def _micro_batches(training: Training, gpus: int) -> list[int]:
-    """Return the numbers of sequences that each of some GPUs can take at once, the largest first."""
+    """Return the micro-batches that divide the share of each GPU, the largest first."""
     if training.batch % gpus:
         return []
     share = training.batch // gpus
@@ -378,7 +378,7 @@ def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _St
 
 
 def _moment_bytes(numbers: int, state: str) -> int:
-    """Return the bytes that bitsandbytes keeps on the GPU for both moments of a parameter; pages may leave it."""
+    """Return the bytes that bitsandbytes keeps on the GPU for both moments of a parameter; paged ones may leave it."""
     is_small = "8-bit" in state and numbers >= _QUANTISED_FROM
     is_paged = "paged" in state and numbers >= _PAGED_FROM
     moment = numbers * (1 if is_small else _FLOAT32)

@@ -273,7 +273,7 @@ def _prefix_scores(others: torch.Tensor, columns: torch.Tensor | None, sizes: tu
 
 
 def _by_digit(by_prefix: torch.Tensor, members: torch.Tensor | None, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Sum values of prefixes [n × U] over the prefixes that have a digit [n × Σ M_i], the adjoint of the above."""
+    """Sum values of prefixes [n × U] over those that have a digit [n × Σ M_i]: the adjoint of `_prefix_scores`."""
     if members is not None:
         return _product(by_prefix, members.to(by_prefix.dtype))
     if not sizes:

@@ -186,7 +186,7 @@ def check_names(options: Transfer) -> None:
 
 
 def _report_unused(options: Transfer) -> None:
-    """Warn of options that the method does not use, or not beside the translations that are given."""
+    """Warn of options that the method does not use, or does not need because it has translations."""
     method = METHODS[options.method]
     unneeded = unused_options(method, keep_source=options.keep_source)
     if unused := [name for name in unneeded if getattr(options, name) is not None]:

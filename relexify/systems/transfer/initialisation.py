@@ -92,7 +92,7 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
 
 
 def given_tokenizer(options: Transfer) -> str | None:
-    """Return the name of the target tokenizer, if it is a ready one."""
+    """Return the name of the target tokenizer if none is trained: that of the options, or of a donor."""
     return options.tokenizer or (options.donor if METHODS[options.method].takes("donor") else None)
 
 
@@ -109,7 +109,7 @@ def method_inputs(
     source: PreTrainedTokenizerFast,
     target: PreTrainedTokenizerFast,
 ) -> Inputs:
-    """Return what the method of a transfer builds its mixture from."""
+    """Return the inputs of the method of a transfer; whatever is slow is read when the method needs it."""
 
     def read_output() -> np.ndarray | None:
         head = model.get_output_embeddings()

@@ -233,7 +233,7 @@ def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
 
 
 def command_of(options: Transfer) -> dict[str, Any]:
-    """Return the options as plain data for `relexify.json`, without the output, in which that is written."""
+    """Return the options as plain data for `relexify.json`, without the output, since that file is inside it."""
     command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
     plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is read again
     return plain

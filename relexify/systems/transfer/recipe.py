@@ -39,7 +39,7 @@ def run_transfer_step(options: Transfer, context: RunContext, model: str, output
 
 
 def _in_run(options: Transfer, context: RunContext) -> Transfer:
-    """Return the options with the texts and the machine of a run."""
+    """Return the options with the texts and the device of a run."""
     return replace(
         options,
         corpus=context.corpus,

@@ -62,7 +62,7 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
-    """Return the same from `relexify.json` of a model that was trained after a transfer; empty for other models."""
+    """Summarise the transfer before a training from `relexify.json` of the trained model; empty without a transfer."""
     return _summarise(Start.from_notes(notes)) if _is_transferred(notes) else []
 
 

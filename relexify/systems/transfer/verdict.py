@@ -120,7 +120,7 @@ def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> Verdict:
-    """Judge a transfer whose evidence could not be tested by its score and those of rows without evidence."""
+    """Judge a transfer by its score, compared with rows without evidence, if its evidence could not be tested."""
     compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
     gain = min(baselines.values()) - own
     if gain >= GAIN:
@@ -152,7 +152,7 @@ def _praise(start: Start) -> str:
 
 
 def _doubt(start: Start) -> str:
-    """Return why a dictionary is doubtful: it is small, or related more often than by chance, but not often enough."""
+    """Return why a dictionary is doubtful: it is small, or its translations are hardly more related than by chance."""
     check = start.dictionary
     if check is None:
         return ""
@@ -182,7 +182,7 @@ def _is_small(check: DictionaryCheck) -> bool:
 
 
 def _matches(check: DictionaryCheck) -> bool:
-    """Whether a dictionary has as many tokens as one for this language."""
+    """Whether enough target words of a dictionary are tokens, as in one for this language."""
     return check.matches >= max(2, MATCHES * _testable(check))  # one may be chance
 
 

@@ -65,7 +65,7 @@ def _with_source_model(options: Trelm, context: RunContext) -> Trelm:
 
 
 def _with_seed(options: Trelm, seed: int) -> Trelm:
-    """Return the options with another seed, also of the phases, which are then judged alike in all runs."""
+    """Return the options and all phases with another seed; all runs then keep the last model, or all the best one."""
     phases = {
         name: replace(getattr(options, name), seed=seed, keep_best=getattr(options, name).selects_best)
         for name in ("commonality", "transfer", "specific")

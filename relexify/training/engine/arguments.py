@@ -148,7 +148,7 @@ def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozen
 
 
 def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[TrainerCallback]:
-    """Return callbacks for averages, for patience, in the last stage, and for reports, in the main process."""
+    """Return callbacks for averages, patience (in the last stage) and reports (in the main process)."""
     callbacks: list[TrainerCallback] = []
     if training.average is not None:
         callbacks.append(WeightAverage(training.average))
@@ -178,7 +178,7 @@ class _StageArguments(TrainingArguments):  # type: ignore[misc]
 
 
 def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
-    """Return name and options that transformers has for the schedule of a stage."""
+    """Return the name and the options by which transformers knows the schedule of a stage."""
     if stage.schedule == "constant":
         return "constant_with_warmup", {}
     if stage.schedule == "inverse_sqrt":

@@ -77,7 +77,7 @@ def swap_averages(optimiser: torch.optim.Optimizer) -> None:
 
 @contextmanager
 def averaged_weights(optimiser: torch.optim.Optimizer) -> Iterator[None]:
-    """Have the averages in the model for a while."""
+    """Put the averages into the model for a while."""
     swap_averages(optimiser)
     try:
         yield

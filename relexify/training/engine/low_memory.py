@@ -49,7 +49,7 @@ class LowMemoryAdamW(Muon, AdamW):  # type: ignore[misc]
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any], move_to_device: bool = True) -> None:
-        """Load a state to the devices of the parameters, and moments into pages, in which bitsandbytes leaves none."""
+        """Load a state to the devices of the parameters; put moments into pages, which bitsandbytes does not do."""
         AdamW.load_state_dict(self, state_dict, move_to_device=False)
         for parameter, values in self.state.items():
             for name, value in values.items():

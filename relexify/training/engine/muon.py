@@ -48,7 +48,7 @@ Group = dict[str, Any]
 
 
 class Muon(torch.optim.Optimizer):
-    """The steps of Muon, for optimisers that take those of other groups of parameters themselves."""
+    """The step of Muon, for optimisers that update all other groups of parameters themselves."""
 
     def _muon_step(self, group: Group) -> None:
         for trained in _chunks(group["params"]):

@@ -149,7 +149,7 @@ def _member_loss(
 
 @contextmanager
 def _streaming(model: PreTrainedModel, stream: torch.dtype | None) -> Iterator[None]:
-    """Let the input embedding of a model return another type, if one is given."""
+    """Let the input embedding of a model return its rows in another dtype, if one is given."""
     if stream is None:
         yield
         return

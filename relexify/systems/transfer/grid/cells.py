@@ -184,7 +184,7 @@ def grid_rows(result: GridResult) -> list[list[str]]:
 
 
 def _goodness(cell: GridCell, name: str) -> float:
-    """Return the value of a score with the sign that makes more better; NaN is worst."""
+    """Return the value of a score, negated if lower is better, so that the largest is best; NaN is worst."""
     score = cell.scores[name]
     if math.isnan(score.value):
         return -math.inf

@@ -48,6 +48,11 @@ _TRUSTED: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
 """Alignments that are used although no words were held out: the two searches without known pairs have tested their map,
 and with `nothing`, the user vouches for vectors that are in one space already."""
 
+_TEXT_ALONE = (
+    "no dictionary: tokens are built from their spelling and from tokens that both vocabularies have (%s); a "
+    "dictionary (--dictionary) usually does better"
+)
+
 logger = logging.getLogger(__name__)
 
 
@@ -134,29 +139,39 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
 def _reliable_space(inputs: Inputs) -> TokenSpace | None:
     """Return aligned vectors of both languages; None, with a warning, if there are none, or if they are noise.
 
-    There are none beside a dictionary or parallel text, however little these translate (`replaced_by` below).
+    There are none beside a dictionary or parallel text, however little these translate (`replaced_by` below). With text
+    alone, to align vectors is only an attempt: nothing that was given can fail, so one line of information suffices.
     """
-    if inputs.evidence.lexicon is not None or inputs.evidence.bitext is not None:
+    evidence = inputs.evidence
+    if evidence.lexicon is not None or evidence.bitext is not None:
         logger.warning(
             "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
             "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
         )
         return None
+    vectors = (evidence.source_corpus, evidence.source_vectors, evidence.target_vectors, evidence.rotation)
+    is_attempt = inputs.aligned_by == "dictionary" and not any(given is not None for given in vectors)
     try:
-        space = inputs.token_space()
+        space = inputs.token_space(warn=not is_attempt)
     except EvidenceError as error:
-        logger.warning("continuing without aligned vectors: %s", error)
+        if is_attempt:
+            logger.info(_TEXT_ALONE, f"aligning word vectors was tried in vain: {error}")
+        else:
+            logger.warning("continuing without aligned vectors: %s", error)
         return None
     quality = space.rotation.quality
     if quality is None:
         # The user vouches for a given rotation, too.
-        is_reliable = inputs.evidence.rotation is not None or inputs.aligned_by in _TRUSTED
+        is_reliable = evidence.rotation is not None or inputs.aligned_by in _TRUSTED
         finding = f"rest on {space.rotation.pairs_used:,} pairs of words, too few to test them"
     else:
         is_reliable = quality.precision >= RELIABLE
         finding = f"find the translation of {100 * quality.precision:.1f} % of the words"
     if is_reliable:
         return space
+    if is_attempt:
+        logger.info(_TEXT_ALONE, f"aligned word vectors were tried too, but {finding}")
+        return None
     logger.warning(
         "the aligned vectors %s, so they are not used: tokens are built from neighbours that both vocabularies have; "
         "a dictionary (--dictionary) does better",

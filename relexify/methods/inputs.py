@@ -212,6 +212,7 @@ class Inputs:
         words: WordComposition | None = None,
         weighted: bool = True,
         unit_length: bool = False,
+        warn: bool = True,
     ) -> TokenSpace:
         """Return vectors of source and target tokens in one space.
 
@@ -222,6 +223,7 @@ class Inputs:
             words: Which words tokens are composed from, and how they are weighted; None for all, by frequency.
             weighted: Whether a word counts by its frequency; if not, all words count alike.
             unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
+            warn: Whether to warn of missing evidence and of vectors that it does not align.
 
         Raises:
             EvidenceError: There is nothing to align the vectors by.
@@ -241,11 +243,11 @@ class Inputs:
                 )
             return subword_vectors(tokenizer, vectors, subwords, frequencies, used.top_words)
 
-        source, target, tokens_in_space = self._word_vectors()
+        source, target, tokens_in_space = self._word_vectors(warn=warn)
         if self.evidence.rotation is not None:
             rotation = Rotation.load(self.evidence.rotation)
         else:
-            rotation = self._align(source, target, with_dictionary)
+            rotation = self._align(source, target, with_dictionary, warn=warn)
         source, target = rotation.apply(source, target)
         if tokens_in_space is None:
             tokens = compose(self.source, source, used.source_frequencies)
@@ -257,7 +259,7 @@ class Inputs:
         self._spaces[key] = space
         return space
 
-    def _word_vectors(self) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
+    def _word_vectors(self, *, warn: bool = True) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
         """Return word vectors of both languages: from files, from text, or from the model's embedding."""
         evidence, options = self.evidence, replace(self.vectors, seed=self.seed)
         # Files first: one that cannot be read must not cost the training of the other side.
@@ -270,9 +272,10 @@ class Inputs:
             target = self._target_word_vectors()
         if source is not None:
             return source, target, None
-        logger.warning(
+        logger.log(
+            logging.WARNING if warn else logging.DEBUG,
             "neither vectors nor text of the model's language given: its own embedding replaces word vectors; "
-            "--source-corpus or --source-vectors usually do better"
+            "--source-corpus or --source-vectors usually do better",
         )
         lexicon = evidence.lexicon
         words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
@@ -285,7 +288,7 @@ class Inputs:
             return load_vectors(self.evidence.target_vectors)
         return trained_vectors(self.evidence.corpus, replace(self.vectors, seed=self.seed), name="target language")
 
-    def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool) -> Rotation:
+    def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool, *, warn: bool = True) -> Rotation:
         given = self.evidence.lexicon
         if given is not None:  # its words are spelled like the text, and those of a file may be in another Unicode form
             given = given.spelled_like(" ".join(target.words[:_FORM_WORDS]))
@@ -310,13 +313,13 @@ class Inputs:
         elif self.aligned_by == "identical":
             lexicon = identical_words(source, target)
         else:
-            lexicon = choose_lexicon(given, source, target)
+            lexicon = choose_lexicon(given, source, target, warn=warn)
         refinement = None
         if self.aligned_by == "self-learning":
             from relexify.evidence.alignment.unsupervised.self_learning import self_learn  # imports torch
 
             refinement = partial(self_learn, device=self.device)
-        return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed)
+        return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed, warn=warn)
 
 
 def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") -> WordVectors:
@@ -352,12 +355,15 @@ def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: V
     return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
 
 
-def choose_lexicon(dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors) -> BilingualLexicon:
-    """Return the dictionary, or, if there is none, the words that both languages write alike."""
+def choose_lexicon(
+    dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors, *, warn: bool = True
+) -> BilingualLexicon:
+    """Return the dictionary, or, if there is none, the words that both languages write alike, with a warning."""
     if dictionary is not None:
         return dictionary
     lexicon = identical_words(source, target)
-    logger.warning(
+    logger.log(
+        logging.WARNING if warn else logging.DEBUG,
         "no dictionary given: falling back on %d words that both languages write alike; "
         "even a small one (`dictionary`) usually does better",
         len(lexicon),

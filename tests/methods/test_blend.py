@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,14 +142,14 @@ def test_without_translations_a_word_is_partly_its_neighbours_in_aligned_vectors
 def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabularies(monkeypatch, caplog):
     noise = Quality(precision=0.05, csls_precision=0.2, words=60, candidates=1_000)
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=noise))
-    assert_half_focus(None)
+    assert_half_focus(None, source_vectors=Path("source.vec"))
     assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
 
 
 @pytest.mark.parametrize("aligned_by", ["dictionary", "identical", "self-learning", "random"])
 def test_aligned_vectors_that_nobody_has_tested_are_not_used(aligned_by, monkeypatch, caplog):
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
-    assert_half_focus(None, aligned_by=aligned_by)
+    assert_half_focus(None, aligned_by=aligned_by, source_vectors=Path("source.vec"))
     assert "rest on 50 pairs of words, too few to test them, so they are not used" in caplog.text
 
 
@@ -162,10 +164,22 @@ def test_aligned_vectors_are_not_used_beside_a_dictionary_that_translates_no_tok
     assert "the dictionary or parallel text translates no token, so it is not used" in caplog.text
 
 
-def assert_half_focus(lexicon: BilingualLexicon | None, *, aligned_by: AlignedBy = "dictionary") -> None:
+def test_with_text_alone_an_attempt_to_align_vectors_that_fails_is_no_warning(monkeypatch, caplog):
+    monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
+    with caplog.at_level(logging.INFO, "relexify"):
+        assert_half_focus(None)
+    levels = {record.levelname for record in caplog.records if "rest on 50 pairs of words" in record.getMessage()}
+    assert levels == {"INFO"}
+    assert "were tried too, but rest on 50 pairs of words, too few to test them); a dictionary" in caplog.text
+
+
+def assert_half_focus(
+    lexicon: BilingualLexicon | None, *, aligned_by: AlignedBy = "dictionary", source_vectors: Path | None = None
+) -> None:
     alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
     tokens = vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]})
     known = replace(inputs(lexicon, tokens=tokens), aligned_by=aligned_by)
+    known = replace(known, evidence=replace(known.evidence, source_vectors=source_vectors))
     assert METHODS["blend"].initialise(known).rotation is None
     copy = shared(SOURCE, TARGET).weights.toarray()[alike]
     assert np.allclose(built(known)[UNKNOWN], (copy + PIECES[UNKNOWN]) / 2, atol=1e-6)

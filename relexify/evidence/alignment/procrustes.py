@@ -16,7 +16,7 @@ import scipy
 
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
-from relexify.evidence.lexicon.lexicon import BilingualLexicon
+from relexify.evidence.lexicon.lexicon import IDENTICAL_WORDS, BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality, translation_quality
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.storage.arrays import load_arrays, save_arrays
@@ -171,6 +171,7 @@ def align(
     refinement: Refinement | None = None,
     held_out: float = 0.1,
     seed: int = 0,
+    warn: bool = True,
 ) -> Rotation:
     """Find the rotation that brings dictionary pairs closest together (orthogonal Procrustes; 3.2, WECHSEL).
 
@@ -185,6 +186,7 @@ def align(
         refinement: Improves the rotation of a small dictionary, such as `self_learn`.
         held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 to skip that.
         seed: Random seed of the choice of held-out words.
+        warn: Whether to warn of too few pairs, and of a rotation that translates nothing.
 
     Raises:
         InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
@@ -196,7 +198,8 @@ def align(
     source_reduction, target_reduction = find_reductions(source, target, reduce)
     narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     pairs = find_correspondences(lexicon, source.index, target.index)
-    _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width, has_to_suffice=refinement is None)
+    has_to_suffice = warn and refinement is None
+    _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width, has_to_suffice=has_to_suffice)
     source_vectors = _look_up(narrow_source, np.unique(pairs.source))
     target_vectors = _look_up(narrow_target, np.unique(pairs.target))
 
@@ -208,11 +211,12 @@ def align(
     quality = None
     if len(np.unique(pairs.word[held])) >= FEWEST_HELD_OUT:
         quality = _quality(narrow_source.rotated(fit(pairs.pair_counts(~held))), narrow_target, pairs, held)
-        if not max(quality.precision, quality.csls_precision):
+        if warn and not max(quality.precision, quality.csls_precision):
             logger.warning(
                 "the rotation translates none of %d held-out words, and a random one would not either: the two sets of "
-                "vectors may have too little in common; give a larger dictionary, or vectors of more text",
+                "vectors may have too little in common; give %s dictionary, or vectors of more text",
                 quality.words,
+                "a" if lexicon.name == IDENTICAL_WORDS else "a larger",
             )
     return Rotation.from_fit(
         fit(pairs.pair_counts()),
@@ -360,14 +364,16 @@ def _validate_evidence(
             "order and their script are those of the vectors"
         )
     if has_to_suffice and found < PAIRS_PER_COMPONENT * width:
+        remedy = "give a larger dictionary, extend it by self-learning, or add words that both languages write alike"
+        if lexicon.name == IDENTICAL_WORDS:
+            remedy = "give a dictionary, or extend these words by self-learning"
         logger.warning(
-            "only %s entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: "
-            "add a larger dictionary, extend it by self-learning, or merge in "
-            "BilingualLexicon.identical(source.words, target.words)",
+            "only %s entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: %s",
             f"{found} of {len(lexicon)}" if found < len(lexicon) else found,
             name,
             width,
             PAIRS_PER_COMPONENT * width,
+            remedy,
         )
 
 

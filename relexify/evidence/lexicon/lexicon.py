@@ -16,9 +16,12 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon.reading import read_pairs
 from relexify.storage.fingerprint import NO_EFFECT
 
-__all__ = ["BilingualLexicon"]
+__all__ = ["IDENTICAL_WORDS", "BilingualLexicon"]
 
 Pair = tuple[str, str]
+
+IDENTICAL_WORDS = "identical words"
+"""Name of a dictionary of words that both languages write alike, which is used if none is given."""
 
 _INNER_APOSTROPHE = re.compile(r"(\w)(['’‘ʼʻ`´＇])(?=\w)")
 _APOSTROPHE = re.compile(r"(\w?)(['’‘ʼʻ`´＇])")
@@ -91,7 +94,7 @@ class BilingualLexicon:
         """
         shared = set(target_words)
         words = (word for word in source_words if word in shared and _is_evidence(word, shortest))
-        return cls(tuple((word, word) for word in words), name="identical words")
+        return cls(tuple((word, word) for word in words), name=IDENTICAL_WORDS)
 
     def swapped(self) -> BilingualLexicon:
         """Return the dictionary from the target language to the source language."""

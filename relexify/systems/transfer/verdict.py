@@ -124,7 +124,10 @@ def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> V
     compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
     gain = min(baselines.values()) - own
     if gain >= GAIN:
-        reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: the evidence works."
+        works = "the spelling of the tokens and those that both vocabularies have help"
+        if not _is_text_alone(start):
+            works = "the evidence works"
+        reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: {works}."
         return Verdict("good", reason + _compared_with_original(start))
     better = f"only {gain:.3f} bits per byte better than without evidence, too little to tell"
     if gain < 0.0005:  # 0.000 as it is shown
@@ -201,6 +204,13 @@ def _compared_with_original(start: Start) -> str:
     if own < original:
         return f"{compared}; the original model needs {original:.3f} bits per byte."
     return f"{compared}; the original model still needs less, {original:.3f}, so train it before you use it."
+
+
+def _is_text_alone(start: Start) -> bool:
+    """Whether tokens are built from the text and the two tokenizers alone."""
+    translations = {"dictionary", "bitext", "rotation", "donor"}
+    is_given = start.given is None or bool(translations & set(start.given))
+    return start.method in (DEFAULT, "fvt") and not is_given and start.alignment is None
 
 
 def _missing_evidence(start: Start) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -181,8 +182,13 @@ def test_too_few_pairs_give_a_warning_with_the_number_needed(caplog):
         align(source, target, dictionary(15))
     assert "only 15 entries of test.txt" in caplog.text
     assert "width 8 needs at least 16" in caplog.text
+    assert "BilingualLexicon" not in caplog.text, "the message is shown by the command line, too"
+    caplog.clear()
+    align(source, target, replace(dictionary(15), name="identical words"))
+    assert "give a dictionary, or extend these words" in caplog.text
     caplog.clear()
     align(source, target, dictionary(16))
+    align(source, target, dictionary(15), warn=False)
     assert not caplog.records
 
 

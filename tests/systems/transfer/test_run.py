@@ -195,9 +195,24 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
 
 def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_path, caplog):
     (tmp_path / "target.txt").write_text("\n".join(pico.sentences(400, words=pico.foreign_words())))
-    result = run_transfer(replace(options, method="blend", source_corpus=None))
-    assert "continuing without aligned vectors" in caplog.text
+    with caplog.at_level(logging.INFO, "relexify"):
+        result = run_transfer(replace(options, method="blend", source_corpus=None))
+    assert "no dictionary: tokens are built from their spelling and from tokens that both vocabularies" in caplog.text
+    assert "(aligning word vectors was tried in vain: the two languages write no word alike" in caplog.text
     assert result.graft.report.origins["mixed"] > 0
+
+
+def test_text_alone_gives_one_line_of_information_and_no_warning(options, caplog):
+    with caplog.at_level(logging.INFO, "relexify"):
+        run_transfer(replace(options, method="blend", source_corpus=None, dictionary=None))
+    assert caplog.text.count("no dictionary: tokens are built from their spelling") == 1
+    about = ("dictionary", "vectors", "rotation")
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not [message for message in warnings if any(word in message for word in about)]
+    caplog.clear()
+    run_transfer(replace(options, method="blend", dictionary=None, output=options.output.with_name("aligned")))
+    assert "no dictionary given: falling back on" in caplog.text, "text of both languages was given, and could fail"
+    assert "a larger dictionary" not in caplog.text, "there is none to be larger"
 
 
 def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):

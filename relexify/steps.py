@@ -146,6 +146,8 @@ class Step:
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         shares: Reads shares from 0 to 1 that say how good the step's evidence was, by name, from the folder that it
             wrote; a comparison shows them beside the scores of its runs.
+        decided: Returns settings that the method decides if they are not given, by the key of the table; a comparison
+            shows those in which its runs differ.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
@@ -172,6 +174,7 @@ class Step:
     summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
     scores: Callable[[Path], Sequence[Any]] | None = None
     shares: Callable[[Path], Mapping[str, float]] = lambda output: {}
+    decided: Callable[[Any], Mapping[str, bool]] = lambda options: {}
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False
     distributed: bool = False

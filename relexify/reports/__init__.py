@@ -1,6 +1,7 @@
 """Tables, plots and reports.
 
 comparison.py, task_scores.py, statistics.py   what a comparison measured, and means over its seeds
+conclusions.py           which of its runs is the best, and whether this can be concluded
 tables.py, plots.py      its tables and curves
 comparison_report.py     its report: a folder with numbers, tables and figures
 html/                    reports as a page, of a model or a comparison
@@ -12,6 +13,7 @@ geometry.py, geometry_plots.py   embeddings and hidden states in space
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.comparison_report import write_report
+from relexify.reports.conclusions import Conclusion, conclude
 from relexify.reports.geometry import (
     EmbeddingChange,
     HiddenStates,
@@ -39,6 +41,7 @@ from relexify.reports.task_scores import TaskScores, task_notes
 
 __all__ = [
     "Comparison",
+    "Conclusion",
     "EmbeddingChange",
     "HiddenStates",
     "LayerSimilarities",
@@ -48,6 +51,7 @@ __all__ = [
     "Statistic",
     "TaskScores",
     "TrainingCost",
+    "conclude",
     "effort_rows",
     "embedding_changes",
     "hidden_states",

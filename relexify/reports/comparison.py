@@ -76,6 +76,7 @@ class Comparison:
         plans: The training plan of every run, if known, by the run's name.
         costs: The cost of training each seed, if known, by the run's name.
         shares: How good the evidence of a run was: shares from 0 to 1 by name, for each seed.
+        settings: Settings that the method of a run decides, if known, by the run's name and their recipe key.
 
     Raises:
         InputError: There is no run, a run has no measurements, its seeds were measured at different steps, or something
@@ -91,11 +92,12 @@ class Comparison:
     plans: Mapping[str, str] = field(default_factory=dict)
     costs: Mapping[str, tuple[TrainingCost, ...]] = field(default_factory=dict)
     shares: Mapping[str, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.curves:
             raise InputError(f"the comparison {self.title!r} has no runs: give at least one")
-        for run in (*self.tasks, *self.earlier, *self.plans, *self.costs):
+        for run in (*self.tasks, *self.earlier, *self.plans, *self.costs, *self.settings):
             self._seeds(run)
         for run, seeds in self.curves.items():
             if not seeds or not all(curve.points for curve in seeds):
@@ -111,6 +113,11 @@ class Comparison:
         """The languages of bilingual models, the source language first; empty for others."""
         first = next(iter(self.curves.values()))[0].first
         return tuple(first.by_language or ())
+
+    def different_settings(self) -> list[str]:
+        """Return the recipe keys of settings in which the runs differ."""
+        keys = dict.fromkeys(key for settings in self.settings.values() for key in settings)
+        return [key for key in keys if len({bool(settings.get(key)) for settings in self.settings.values()}) > 1]
 
     def mean_curve(self, run: str) -> Curve:
         """Return the mean over the seeds of a run, at the steps that all of them share."""
@@ -195,6 +202,8 @@ class Comparison:
             content["earlier"] = _plain(self.earlier)
         if self.shares:
             content["shares"] = {run: [dict(shares) for shares in seeds] for run, seeds in self.shares.items()}
+        if self.settings:
+            content["settings"] = {run: dict(settings) for run, settings in self.settings.items()}
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
 
     @classmethod
@@ -219,6 +228,7 @@ class Comparison:
                 plans=dict(content["plans"]),
                 costs={run: tuple(TrainingCost(**cost) for cost in found) for run, found in content["costs"].items()},
                 shares={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
+                settings=dict(content.get("settings", {})),
             )
         except KeyError as error:
             raise InputError(f"{path} is not a comparison (it lacks {error}): write the report again") from error

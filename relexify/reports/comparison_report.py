@@ -10,6 +10,7 @@ from pathlib import Path
 from relexify.errors import MissingExtra
 from relexify.markdown import markdown_table
 from relexify.reports.comparison import Comparison
+from relexify.reports.conclusions import conclude
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.page import REPORT
 from relexify.reports.plots import plot_curves, plot_tasks
@@ -67,6 +68,8 @@ def _markdown(comparison: Comparison, picture: Path | None = None, task_picture:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts += ["## Scores\n", f"{score_note(comparison)}\n", *_remarks_on_steps(comparison)]
     parts.append(_table(score_rows(comparison)))
+    if len(comparison.curves) > 1:
+        parts += [f"{conclusion.text}\n" for conclusion in conclude(comparison)]
     if comparison.languages and comparison.earlier:
         parts += [
             "## Both languages, by stage\n",

@@ -41,7 +41,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     The lowest of a column is between two `**`. Runs with the same training plan follow one another, and the plan is
     shown if there are several. If the runs ended at different steps, each cell has its own step. If runs keep their
     best model, its score is the best, and the perplexity is that model's; otherwise the best is shown only if a run did
-    not end with it. Further columns say how good the evidence of a run was.
+    not end with it. Further columns say which settings differ between methods, and how good the evidence of a run was.
     """
     plans = {run: comparison.plans.get(run, _NOTHING) for run in comparison.curves}
     order = list(dict.fromkeys(plans.values()))
@@ -51,6 +51,10 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     columns = [["run", *runs]]
     if len(order) > 1:
         columns.append(["plan", *(plans[run] for run in runs)])
+    for key in comparison.different_settings():
+        has = [comparison.settings.get(run, {}).get(key) for run in runs]
+        name = key.rpartition(".")[2].replace("_", " ")
+        columns.append([name, *(_NOTHING if value is None else "yes" if value else "no" for value in has)])
     shown = [last_steps]
     for share, label in _SHARES[:-1]:
         scores = [comparison.at(run, share) for run in runs]
@@ -98,7 +102,7 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     runs = list(comparison.curves)
     reaches = {}
     for reach in steps_to_reach(comparison):
-        step = "never" if reach.step is None else f"step {_whole(reach.step):,}"
+        step = _not_reached(comparison, reach.run) if reach.step is None else f"step {_whole(reach.step):,}"
         factor = "" if reach.factor is None else f" ({_factor(reach.factor)})"
         reaches[reach.run, reach.target] = step + factor
     header = ["run", *(f"{run} ({comparison.kept(run).mean:.3f})" for run in runs)]
@@ -134,7 +138,7 @@ def effort_rows(comparison: Comparison) -> list[list[str]]:
     for run, step in steps.items():
         needed = tokens[run]
         if step is None or needed is None:
-            rows.append([run, "never", _NOTHING, _NOTHING])
+            rows.append([run, _not_reached(comparison, run), _NOTHING, _NOTHING])
         else:
             effort = _factor(needed / least) if needed and least else "none"
             rows.append([run, f"{_whole(step):,}", tokens_text(needed), effort])
@@ -252,6 +256,10 @@ def _with_step(score: Statistic) -> str:
 def _perplexity(score: Statistic) -> str:
     texts = [format_perplexity(value) for value in (score.mean, score.deviation) if value is not None]
     return " ± ".join(texts)
+
+
+def _not_reached(comparison: Comparison, run: str) -> str:
+    return f"not within {comparison.mean_curve(run).last.step:,} steps"
 
 
 def _factor(factor: float) -> str:

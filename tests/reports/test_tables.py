@@ -77,11 +77,19 @@ def test_the_evidence_of_runs_that_have_a_share_is_shown_beside_their_scores():
     assert score_rows(plain) == [row[:column] + row[column + 1 :] for row in (header, fast, slow)]
 
 
+def test_a_setting_that_methods_decide_differently_is_shown_beside_the_scores():
+    plain = compare(fast=FAST, slow=SLOW)
+    prior = "transfer.unigram_prior"
+    header, fast, slow = score_rows(replace(plain, settings={"fast": {prior: True}, "slow": {prior: False}}))
+    assert (header[1], fast[1], slow[1]) == ("unigram prior", "yes", "no")
+    assert score_rows(replace(plain, settings={"fast": {prior: True}, "slow": {prior: True}})) == score_rows(plain)
+
+
 def test_the_reach_matrix():
     assert reach_rows(compare(fast=FAST, slow=SLOW, ready={0: 1.0, 100: 1.0})) == [
         ["run", "fast (1.200)", "slow (1.800)", "ready (1.000)"],
-        ["fast", "–", "step 30 (3.3×)", "never"],
-        ["slow", "never", "–", "never"],
+        ["fast", "–", "step 30 (3.3×)", "not within 100 steps"],
+        ["slow", "not within 100 steps", "–", "not within 100 steps"],
         ["ready", "step 0", "step 0", "–"],
     ]
 
@@ -104,7 +112,7 @@ def test_a_run_that_hands_its_best_model_on_is_judged_by_that_one():
     assert reach_rows(kept) == [
         ["run", "worse (1.000)", "slow (1.800)"],
         ["worse", "–", "step 18 (5.6×)"],
-        ["slow", "never", "–"],
+        ["slow", "not within 100 steps", "–"],
     ]
     assert effort_rows(kept)[0][1] == "steps to reach 1.800, the best of slow"
     assert reach_rows(last)[0] == ["run", "worse (2.500)", "slow (1.800)"]
@@ -129,7 +137,7 @@ def test_effort_may_be_without_end_or_none_at_all():
     rows = effort_rows(compare(slow=SLOW, lost={0: 3.0, 100: math.nan}, ready={0: 1.0, 100: 0.9}))
     assert rows[1:] == [
         ["slow", "100", "100k", "1.0×"],
-        ["lost", "never", "–", "–"],
+        ["lost", "not within 100 steps", "–", "–"],
         ["ready", "0", "0", "none"],
     ]
 

@@ -242,7 +242,17 @@ def _comparison(
         plans={trial.run: trial.plan for trial in trials if trial.run in results},
         costs=costs,
         shares=by_run(lambda result: (result.shares,) if result.shares else ()),
+        settings={trial.run: found for trial in trials if trial.run in results and (found := _decided(trial))},
     )
+
+
+def _decided(trial: Trial) -> dict[str, bool]:
+    """Return the settings that the method of a trial decides, by their keys in a recipe."""
+    return {
+        f"{step.table}.{key}": value
+        for step in trial.steps
+        for key, value in step.decided(trial.context.tables[step.table]).items()
+    }
 
 
 def _size_name(size: int) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from relexify.reports.comparison import Comparison
+from relexify.reports.conclusions import conclude
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import definition_list, hint, notice, table
 from relexify.reports.html.page import Section, render
@@ -36,8 +35,9 @@ def render_comparison(comparison: Comparison) -> str:
     scores += table([[row[0], *row[split:]] for row in rows])
     reach = table(reach_rows(comparison)) + hint(reach_note(comparison))
     effort = table(effort_rows(comparison)) + hint(effort_note(comparison))
+    summary = "".join(notice(each.kind, each.text) for each in conclude(comparison))
     sections = [
-        Section("summary", "Summary", _summary(comparison) if several else ""),
+        Section("summary", "Summary", summary if several else ""),
         Section("curves", "Training curves", draw_curves(curves)),
         Section("scores", "Scores", scores),
         Section("stages", "Both languages, by stage", table(stage_rows(comparison)) if both else ""),
@@ -47,30 +47,3 @@ def render_comparison(comparison: Comparison) -> str:
         Section("facts", "How it was made", definition_list({**notes, "tokens per step": comparison.step_size})),
     ]
     return render(comparison.title, f"Comparison of {', '.join(runs)}", sections)
-
-
-def _summary(comparison: Comparison) -> str:
-    """Return which run is the best, and which ones got worse in training."""
-    starts = {run: comparison.at(run, 0).mean for run in comparison.curves}
-    kept = {run: comparison.kept(run).mean for run in comparison.curves}
-    ranked = sorted((run for run in kept if math.isfinite(kept[run])), key=lambda run: kept[run])
-    notices = []
-    if len(ranked) > 1:
-        best, second = ranked[:2]
-        text = (
-            f"{best} is the best. Its score is {kept[best]:.3f} bits per byte, that of {second}, the next, "
-            f"{kept[second]:.3f}."
-        )
-        if max(map(len, comparison.curves.values())) == 1:
-            text += " With one seed, a small difference may be chance."
-        notices.append(notice("good", text))
-    for run, score in kept.items():
-        if not math.isfinite(score):
-            notices.append(notice("poor", f"{run} diverged. Its score is not a number: try a lower learning rate."))
-        elif score > starts[run]:
-            text = (
-                f"{run} got worse in training. It starts with {starts[run]:.3f} bits per byte and ends with "
-                f"{score:.3f}: try a lower learning rate, or fewer steps."
-            )
-            notices.append(notice("poor", text))
-    return "".join(notices)

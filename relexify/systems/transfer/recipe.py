@@ -59,6 +59,12 @@ def _check(options: Transfer, context: RunContext) -> None:
     check_transfer(_in_run(options, context))
 
 
+def _decided(options: Transfer) -> dict[str, bool]:
+    from relexify.systems.transfer.initialisation import has_prior
+
+    return {"unigram_prior": has_prior(options)}
+
+
 STEPS.add(
     "transfer",
     Step(
@@ -74,6 +80,7 @@ STEPS.add(
         summarise=summarise_transfer,
         summarise_notes=summarise_notes,
         shares=alignment_precision,
+        decided=_decided,
         varies={
             "without": without_evidence,
             # The runs of a comparison are scored when their training starts, and baselines are runs of their own.

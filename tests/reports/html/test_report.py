@@ -370,7 +370,7 @@ def dom(page: Path, token: str = "") -> tuple[str, str]:
 
 def _compared(**values):
     curves = {
-        run: (Curve.of(Measurement(step, step * 10, "all", value, 2**value, 1.0) for step, value in found.items()),)
+        run: (Curve.of(Measurement(step, step * 1000, "all", value, 2**value, 1.0) for step, value in found.items()),)
         for run, found in values.items()
     }
     return render_comparison(Comparison("runs", curves))

@@ -128,7 +128,7 @@ def compare(
     check_comparable(read)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.recipes.compare.run import plan_comparison, run_comparison
-    from relexify.reports import effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
+    from relexify.reports import conclude, effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
 
     if dry_run:
         device = chosen_device(device)
@@ -157,6 +157,7 @@ def compare(
             score = "best" if comparison.keeps_best else "final"
             print_rows(f"Steps to reach another run's {score} score", reach_rows(comparison))
             print_rows("Training effort", effort_rows(comparison))
+            print_summary(conclusion.text for conclusion in conclude(comparison))
     results.print(f"\nTables and curves are in [bold]{escape(str(read.output))}[/]")
     emit(output=read.output, comparisons=comparisons)
 

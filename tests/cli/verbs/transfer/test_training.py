@@ -238,8 +238,10 @@ def test_run_leaves_folders_alone_that_it_never_wrote(recipe, tmp_path):
 def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):
     outcome = relexify("compare", recipe)
     assert outcome.status == 0, outcome.err
-    for name in ("blend", "transinner", "fullrand", "never"):
+    for name in ("blend", "transinner", "fullrand", "not within", "unigram prior"):
         assert name in outcome.out
+    assert "this is too little training to conclude anything" in outcome.out
+    assert "blend has it, transinner, fullrand do not" in outcome.out
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"comparison.json", "comparison.md", "curves.svg", "recipe.toml", "runs"} <= written
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").glob("*/curve.json")}

@@ -1,0 +1,108 @@
+"""What follows from a comparison: which run is the best, and whether that can be concluded from so much training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from relexify.reports.comparison import Comparison
+from relexify.reports.statistics import Statistic
+
+__all__ = ["CLOSE", "FEWEST_TOKENS", "Conclusion", "conclude", "is_close"]
+
+CLOSE = 0.02
+"""Bits per byte within which two trainings with one seed are not distinguished: another seed may swap them."""
+FEWEST_TOKENS = 10_000
+"""Tokens of training below which the order of runs says nothing: 20 steps of `relexify advise`. A choice."""
+_DEVIATIONS = 2
+"""Standard errors that two means over seeds must be apart."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A remark on a comparison.
+
+    Attributes:
+        kind: `good` if a run is the best, `open` if this cannot be told or needs a remark, `poor` if a run failed.
+        text: The remark; its first sentence is its headline.
+    """
+
+    kind: Literal["good", "open", "poor"]
+    text: str
+
+
+def conclude(comparison: Comparison) -> list[Conclusion]:
+    """Return which run is the best, in what the runs differ besides, and which of them got worse in training."""
+    starts = {run: comparison.at(run, 0).mean for run in comparison.curves}
+    kept = {run: comparison.kept(run) for run in comparison.curves}
+    ranked = sorted((run for run in kept if math.isfinite(kept[run].mean)), key=lambda run: kept[run].mean)
+    found = []
+    if len(ranked) > 1:
+        found.append(_best(comparison, ranked[0], ranked[1]))
+        found += _differences(comparison)
+    for run, score in kept.items():
+        if not math.isfinite(score.mean):
+            text = f"{run} diverged. Its score is not a number: try a lower learning rate."
+            found.append(Conclusion("poor", text))
+        elif score.mean > starts[run]:
+            text = (
+                f"{run} got worse in training. It starts with {starts[run]:.3f} bits per byte and ends with "
+                f"{score.mean:.3f}: try a lower learning rate, or fewer steps."
+            )
+            found.append(Conclusion("poor", text))
+    return found
+
+
+def is_close(difference: float) -> bool:
+    """Whether a difference of bits per byte, as it is shown, is too small for one seed."""
+    return round(abs(difference), 3) <= CLOSE
+
+
+def _best(comparison: Comparison, best: str, second: str) -> Conclusion:
+    """Say which run is the best, unless it has seen too little text, or the next one is too close."""
+    first, next_best = comparison.kept(best), comparison.kept(second)
+    scores = f"Its score is {first.mean:.3f} bits per byte, that of {second}, the next, {next_best.mean:.3f}."
+    tokens = min(comparison.mean_curve(run).last.tokens for run in (best, second))
+    if tokens < FEWEST_TOKENS:
+        return Conclusion(
+            "open",
+            f"{best} has the lowest score so far, but this is too little training to conclude anything. {scores} They "
+            f"have seen {tokens:,} tokens; train them on {FEWEST_TOKENS:,} at least.",
+        )
+    if _may_be_chance(first, next_best):
+        seeds = "more seeds" if min(first.seeds, next_best.seeds) > 1 else "several seeds"
+        return Conclusion(
+            "open",
+            f"{best} has the lowest score, but the difference may be chance. {scores} Compare {seeds} (compare.seeds).",
+        )
+    one_seed = " With one seed, a small difference may be chance." if max(first.seeds, next_best.seeds) == 1 else ""
+    return Conclusion("good", f"{best} is the best. {scores}{one_seed}")
+
+
+def _may_be_chance(first: Statistic, second: Statistic) -> bool:
+    """Whether two scores are closer than seeds differ, as far as there are several."""
+    difference = second.mean - first.mean
+    if first.deviation is None or second.deviation is None:
+        return is_close(difference)
+    error = math.hypot(first.deviation / math.sqrt(first.seeds), second.deviation / math.sqrt(second.seeds))
+    return difference < _DEVIATIONS * error
+
+
+def _differences(comparison: Comparison) -> list[Conclusion]:
+    """Say which settings the methods decided differently, so that the runs differ in more than their rows."""
+    found = []
+    for key in comparison.different_settings():
+        name = key.rpartition(".")[2].replace("_", " ")
+        have = [run for run, settings in comparison.settings.items() if settings.get(key)]
+        lack = [run for run in comparison.settings if run not in have]
+        found.append(
+            Conclusion(
+                "open",
+                f"Not all runs have the {name}. {', '.join(have)} {'has' if len(have) == 1 else 'have'} it, "
+                f"{', '.join(lack)} {'does' if len(lack) == 1 else 'do'} not, as their methods are defined, and a part "
+                f"of the difference is due to it, above all before training. With {key}=true (--set), all runs have "
+                "it; choose another output for them.",
+            )
+        )
+    return found

@@ -28,9 +28,9 @@ from relexify.recipes.advise.evidence import (
     measure_evidence,
     split_dictionary,
 )
-from relexify.recipes.advise.options import DEFAULT, Advise, planned_runs
+from relexify.recipes.advise.options import BASELINE, DEFAULT, Advise, planned_runs
 from relexify.recipes.compare.options import CompareOptions, Run
-from relexify.recipes.compare.run import run_comparison
+from relexify.recipes.compare.run import report_folder, run_comparison
 from relexify.recipes.recipe import Recipe
 from relexify.scoring import sample_size
 from relexify.systems.transfer.checks import check_transfer
@@ -85,6 +85,7 @@ class Advice:
             without text in the model's language.
         evidence: What the evidence is worth.
         left_out: Runs that cannot be built from the evidence, and why.
+        report: The folder with tables and curves of the trainings; None if nothing was trained.
     """
 
     options: Advise
@@ -94,6 +95,7 @@ class Advice:
     extended_tokens: int | None
     evidence: EvidenceWorth
     left_out: Mapping[str, str]
+    report: Path | None = None
 
     @property
     def scores(self) -> dict[str, float]:
@@ -117,6 +119,7 @@ def run_advise(options: Advise) -> Advice:
         OutputError: The output cannot be written.
     """
     planned = planned_runs(options)
+    logger.info("%s", _plan(options, planned))
     transfer = replace(options.transfer, unigram_prior=True)
     # The same texts as those of the trials: see `recipes/compare/run.py`.
     whole = Corpus.open(transfer.corpus)
@@ -162,7 +165,16 @@ def run_advise(options: Advise) -> Advice:
         RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
         for name in sorted(curves, key=lambda name: curves[name].last.bits_per_byte)
     ]
-    return replace(advice, options=options, runs=tuple(ranked))
+    report = report_folder(Path(transfer.output), subsamples[0] if subsamples else None)
+    return replace(advice, options=options, runs=tuple(ranked), report=report)
+
+
+def _plan(options: Advise, runs: Sequence[Run]) -> str:
+    """Return what will be trained, or built, and which of it was not named but is needed to compare with."""
+    work = f"{len(runs)} trainings of {options.steps:,} steps" if options.steps else f"{len(runs)} methods, not trained"
+    added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]
+    tried = ", ".join(run.name for run in runs if run.name not in added)
+    return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")
 
 
 def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, float]]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from relexify.methods.registry import METHODS
 from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
+from relexify.reports.conclusions import CLOSE, FEWEST_TOKENS, is_close
 from relexify.steps import ResultTable
 
 __all__ = ["summarise_advice"]
 
-CLOSE = 0.02
-"""Bits per byte within which two short trainings are not distinguished: another seed may swap them."""
 WORTHWHILE = 0.02
 """Share of the text that twice as many dictionary entries must translate in addition to be worth the effort."""
+
+
+_HELD_OUT_WORDS = (
+    "Held-out words: how often the row of a dictionary word that was held out is closer to its own translation than to "
+    "another word's. Chance is 50%, higher is better; it is measured for methods with all the evidence (– for others)."
+)
 
 
 def summarise_advice(advice: Advice) -> list[ResultTable | str]:
@@ -29,12 +34,17 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         for rank, run in enumerate(advice.runs, 1)
     ]
     rows = [header, *rows, *(["–", name, "–", "–", "–"] for name in advice.left_out)]
-    title = "Bits per byte of held-out text (lower is better)"
+    title, about = "Bits per byte of held-out text (lower is better)", []
     if not advice.scores:
-        title = "Held-out words closer to their own translation than to another word's (50 % is chance)"
+        title = "Held-out words closer to their own translation than to another's (higher is better, 50% is chance)"
         rows = [[rank, name, words] for rank, name, _, _, words in rows]
+    elif all(run.held_out_words is None for run in advice.runs):
+        rows = [row[:-1] for row in rows]
+    else:
+        title, about = f"{title}, and held-out words (higher is better)", [_HELD_OUT_WORDS]
     return [
         ResultTable(title, rows),
+        *about,
         *_left_out(advice),
         _verdict(advice),
         _tokenizer(advice),
@@ -63,12 +73,20 @@ def _verdict(advice: Advice) -> str:
             f"Use {best}. Nothing was trained: held-out words tell methods that know translations from those that "
             "guess, but do not order the methods of either kind (--steps does)."
         )
-    close = [name for name, score in after.items() if name in METHODS and name != best and score - after[best] < CLOSE]
+    close = [
+        name for name, score in after.items() if name in METHODS and name != best and is_close(score - after[best])
+    ]
     sentence = f"Use {best}."
     if after[best] >= after[BASELINE]:
         sentence += " No method was better than random rows yet: train for more steps, or give other evidence."
     if close:
         sentence += f" {', '.join(close)} scored within {CLOSE:g} bits per byte, which another seed may reverse."
+    options = advice.options
+    if (tokens := options.steps * options.batch * options.length) < FEWEST_TOKENS:
+        sentence += (
+            f" Each was trained on {tokens:,} tokens at most, too few to rely on: train on {FEWEST_TOKENS:,} at least "
+            "(--steps, --batch, --length)."
+        )
     return sentence
 
 
@@ -96,15 +114,20 @@ def _extension(advice: Advice) -> str:
 
 
 def _worth_of_evidence(advice: Advice) -> list[str]:
-    """Say what the default loses without each kind of translations."""
+    """Say what the default loses without each kind of translations, unless that is too little to tell."""
     after = advice.scores
     found = []
     for kind, name in (("dictionary", "The dictionary"), ("bitext", "The parallel text")):
         without = after.get(f"{DEFAULT}-without-{kind}")
         if without is not None and DEFAULT in after:
             gain = without - after[DEFAULT]
-            verb = "gains" if gain >= 0 else "loses"
-            found.append(f"{name} {verb} {abs(gain):.3f} bits per byte in {DEFAULT} ({without:.3f} without it).")
+            scores = f"{after[DEFAULT]:.3f} bits per byte with it, {without:.3f} without it"
+            if is_close(gain):
+                found.append(
+                    f"{name} makes no difference in {DEFAULT} that one seed can show: {scores}, within {CLOSE:g}."
+                )
+            else:
+                found.append(f"{name} {'gains' if gain > 0 else 'loses'} {abs(gain):.3f} in {DEFAULT}: {scores}.")
     return found
 
 

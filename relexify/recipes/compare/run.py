@@ -25,7 +25,7 @@ from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 
-__all__ = ["plan_comparison", "run_comparison"]
+__all__ = ["plan_comparison", "report_folder", "run_comparison"]
 
 Value = TypeVar("Value")
 
@@ -66,7 +66,7 @@ def run_comparison(
     with track("comparing", len(finished)) as advance:
         advance(len(finished) - len(pending))
         for size, trials in trials_by_size.items():
-            folder = recipe.output if size is None else recipe.output / _size_name(size)
+            folder = report_folder(recipe.output, size)
             for trial in trials:
                 if trial.folder in pending:
                     pending.remove(trial.folder)
@@ -78,6 +78,11 @@ def run_comparison(
             comparisons.append(_comparison(recipe, training, size, trials, finished))
             write_report(comparisons[-1], folder)
     return comparisons
+
+
+def report_folder(output: Path, size: int | None) -> Path:
+    """Return the folder for the report on a subsample of a size, or on the whole text if it is None."""
+    return output if size is None else output / _size_name(size)
 
 
 def plan_comparison(

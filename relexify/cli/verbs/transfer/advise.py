@@ -34,7 +34,8 @@ def advise(
     methods: Annotated[
         list[str] | None,
         option(
-            "Try only this initialisation; repeat for more. Default: all that the evidence suffices for.",
+            "Try this initialisation; repeat for more (default: all that the evidence suffices for). To compare with, "
+            "random rows are trained too, and, beside blend, blend without the dictionary and the parallel text.",
             METHOD,
             "--method",
         ),
@@ -104,8 +105,8 @@ def advise(
         advice = run_advise(replace(options, transfer=transfer))
     command = shlex.join(transfer_command(advice))
     print_summary(summarise_advice(advice))
-    if options.steps:
-        text = f"\nThe trainings, with a report of their curves, are in {transfer.output}"
+    if advice.report is not None:
+        text = f"\nThe trainings are in {transfer.output}, their curves in {advice.report / 'report.html'}"
         results.print(text, highlight=False, markup=False, soft_wrap=True)
     results.print("\nThe command to run:", highlight=False)
     results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)

@@ -17,7 +17,7 @@ from tests.cli.command import relexify
 def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_path, monkeypatch):
     output = tmp_path / "advice"
     arguments = ("advise", world.gpt2, *world.text, "--dictionary", world.dictionary, "--output", output)
-    arguments += ("--source-corpus", world.source_corpus, "--set", "added_tokens=20")
+    arguments += ("--source-corpus", world.source_corpus, "--set", "added_tokens=20", "--text-bytes", 15_000)
     arguments += (
         "--method",
         "fvt",
@@ -35,6 +35,9 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
     )
     outcome = relexify(*arguments)
     assert outcome.status == 0, outcome.err
+    plan = "4 trainings of 2 steps: fvt, blend; to compare with, blend-without-dictionary, random"
+    assert plan in outcome.err
+    assert outcome.err.index(plan) < outcome.err.index("building fvt")
     found = json.loads(outcome.out)
     runs = found["advice"]["runs"]
     assert {run["name"] for run in runs} == {"fvt", "blend", "blend-without-dictionary", "random"}
@@ -62,8 +65,10 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
         "% as many tokens.",
         "Dictionary, share of the text",
         found["command"],
+        str(output / "15000B" / "report.html"),
     ):
         assert words in again.out
+    assert (output / "15000B" / "report.html").exists()
 
 
 def test_the_defaults_of_the_command_line_are_those_of_the_options():

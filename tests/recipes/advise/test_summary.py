@@ -1,0 +1,66 @@
+"""What advice says about its scores, and about differences that are too small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relexify.recipes.advise.evidence import EvidenceWorth
+from relexify.recipes.advise.options import Advise
+from relexify.recipes.advise.run import Advice, RankedRun
+from relexify.recipes.advise.summary import summarise_advice
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.start import TextCoverage
+
+
+def advice(scores: dict[str, float], *, words: dict[str, float] | None = None, steps: int = 20) -> Advice:
+    runs = [RankedRun(name, 3.0, score, (words or {}).get(name)) for name, score in scores.items()]
+    return Advice(
+        options=Advise(Transfer("model", Path("out"), "text.txt", dictionary=Path("words.tsv")), steps=steps),
+        runs=tuple(sorted(runs, key=lambda run: run.after or 0)),
+        original=3.0,
+        text=TextCoverage(1_000, 180, "word", 500, 250, {}),
+        extended_tokens=None,
+        evidence=EvidenceWorth((), {1_000: 0.5}, None),
+        left_out={},
+    )
+
+
+def sentences(found: Advice) -> str:
+    return "\n".join(part for part in summarise_advice(found) if isinstance(part, str))
+
+
+SCORES = {"blend": 2.0, "fvt": 2.1, "random": 2.3}
+
+
+def test_the_column_of_held_out_words_says_that_higher_is_better_and_what_chance_is():
+    measured = advice(SCORES, words={"blend": 0.55, "fvt": 0.53})
+    table, about, *_ = summarise_advice(measured)
+    assert [row[-1] for row in table.rows] == ["held-out words", "55%", "53%", "–"]
+    assert table.title.endswith("held-out words (higher is better)")
+    assert "Chance is 50%, higher is better" in about
+    table, verdict, *_ = summarise_advice(advice(SCORES))
+    assert "held-out words" not in table.rows[0], "a column without a number"
+    assert verdict.startswith("Use blend.")
+
+
+@pytest.mark.parametrize(
+    ("without", "expected"),
+    [
+        (
+            2.02,
+            "The dictionary makes no difference in blend that one seed can show: 2.000 bits per byte with it, 2.020",
+        ),
+        (1.99, "The dictionary makes no difference in blend that one seed can show"),
+        (2.05, "The dictionary gains 0.050 in blend: 2.000 bits per byte with it, 2.050 without it."),
+        (1.95, "The dictionary loses 0.050 in blend"),
+    ],
+)
+def test_a_difference_within_the_noise_is_not_called_a_gain(without, expected):
+    assert expected in sentences(advice({**SCORES, "blend-without-dictionary": without}))
+
+
+def test_very_short_trainings_are_called_too_short_to_rely_on():
+    assert "too few to rely on" not in sentences(advice(SCORES))
+    assert "trained on 1,024 tokens at most, too few to rely on" in sentences(advice(SCORES, steps=2))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -24,6 +25,7 @@ from relexify.cli.summary import (
 
 if TYPE_CHECKING:
     from relexify.recipes import recipe as recipe_files
+    from relexify.reports import TaskScores
 
 __all__ = ["compare", "recipes", "run"]
 
@@ -45,10 +47,7 @@ def run(
     read = _read(recipe, settings)
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
-    from relexify.reports import task_notes, task_result_rows
-    from relexify.reports.next_steps import after_training, after_transfer
     from relexify.storage.work import read_notes
-    from relexify.systems.transfer.summary import compare_with_transfer
 
     if dry_run:
         prepared = prepare_run(read, device=chosen_device(device), overwrite=overwrite)
@@ -59,51 +58,10 @@ def run(
         return
     with bars():
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
-    notes = read_notes(read.output)
-    *first, last = read.steps
-    for step in first:
-        print_summary(step.summarise_notes(notes))
-    print_summary(last.summarise(result))
-    if set(read.tables) == {"transfer", "training"}:  # step 0 is the model that the transfer scored
-        print_summary(compare_with_transfer(notes, result.curve))
-    for step in read.steps:
-        if step.scores is not None:
-            print_measured(step.scores(read.output))
-    measured = output_scores(read.output, read.tasks)
-    if measured:
-        print_rows(TASKS, task_result_rows(measured))
-        for note in task_notes(measured):
-            results.print(escape(note), highlight=False)
-    print_model_folder(read.output)
-    if last.training is not None and last.training.table:
-        again = partial(_changed_command, context, last.training.table)
-        languages = last.languages(read.tables[last.table])
-        found = after_training(
-            read.output, notes, result.curve, again=again, held_out=read.held_out, languages=languages
-        )
-        print_next_steps(*found)
-    elif last.training is None:
-        print_next_steps(*after_transfer(read.output, notes, corpus=read.corpus, held_out=read.held_out))
+    notes, measured = read_notes(read.output), output_scores(read.output, read.tasks)
+    _print_run(read, result, notes, measured)
+    _print_next_steps(context, read, result, notes)
     emit(output=read.output, notes=notes, tasks=measured)
-
-
-def _changed_command(context: typer.Context, table: str, output: str, **changes: object) -> str:
-    """Return a command as it was given, with another output, and other values for some keys of a recipe table."""
-    from relexify.reports.transfer_command import repeated_option
-
-    words = ["relexify", str(context.info_name)]
-    values = {"output": output, **{f"{table}.{name}": value for name, value in changes.items()}}
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        given, source = context.params.get(name), context.get_parameter_source(name)
-        if name == "settings":
-            kept = [text for text in given or () if text.partition("=")[0].strip() not in values]
-            words += repeated_option(parameter.opts[0], [*kept, *(f"{key}={value}" for key, value in values.items())])
-        elif parameter.param_type_name == "argument":
-            words.append(str(given))
-        elif source is not None and source.name == "COMMANDLINE":
-            words += [parameter.opts[0]] if given is True else repeated_option(parameter.opts[0], given)
-    return shlex.join(words)
 
 
 def compare(
@@ -206,3 +164,61 @@ def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
         check_names(read.tables["transfer"])
     check_texts((read.corpus, None), (None, read.held_out))
     return read
+
+
+def _print_run(
+    read: recipe_files.Recipe, result: Any, notes: Mapping[str, Any], measured: Sequence[TaskScores]
+) -> None:
+    """Print the results of all steps, the last one in full, and the scores on tasks."""
+    from relexify.reports import task_notes, task_result_rows
+    from relexify.systems.transfer.summary import compare_with_transfer
+
+    *first, last = read.steps
+    for step in first:
+        print_summary(step.summarise_notes(notes))
+    print_summary(last.summarise(result))
+    if set(read.tables) == {"transfer", "training"}:  # step 0 is the model that the transfer scored
+        print_summary(compare_with_transfer(notes, result.curve))
+    for step in read.steps:
+        if step.scores is not None:
+            print_measured(step.scores(read.output))
+    if measured:
+        print_rows(TASKS, task_result_rows(measured))
+        for note in task_notes(measured):
+            results.print(escape(note), highlight=False)
+    print_model_folder(read.output)
+
+
+def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result: Any, notes: Mapping[str, Any]) -> None:
+    """Print what to do after the last step; nothing after a system that trains more than once."""
+    from relexify.reports.next_steps import after_training, after_transfer
+
+    last = read.steps[-1]
+    if last.training is None:
+        print_next_steps(*after_transfer(read.output, notes, corpus=read.corpus, held_out=read.held_out))
+    elif last.training.table:
+        again = partial(_changed_command, context, last.training.table)
+        languages = last.languages(read.tables[last.table])
+        found = after_training(
+            read.output, notes, result.curve, again=again, held_out=read.held_out, languages=languages
+        )
+        print_next_steps(*found)
+
+
+def _changed_command(context: typer.Context, table: str, output: str, **changes: object) -> str:
+    """Return a command as it was given, with another output, and other values for some keys of a recipe table."""
+    from relexify.reports.transfer_command import repeated_option
+
+    words = ["relexify", str(context.info_name)]
+    values = {"output": output, **{f"{table}.{name}": value for name, value in changes.items()}}
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given, source = context.params.get(name), context.get_parameter_source(name)
+        if name == "settings":
+            kept = [text for text in given or () if text.partition("=")[0].strip() not in values]
+            words += repeated_option(parameter.opts[0], [*kept, *(f"{key}={value}" for key, value in values.items())])
+        elif parameter.param_type_name == "argument":
+            words.append(str(given))
+        elif source is not None and source.name == "COMMANDLINE":
+            words += [parameter.opts[0]] if given is True else repeated_option(parameter.opts[0], given)
+    return shlex.join(words)

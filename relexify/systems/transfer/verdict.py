@@ -97,7 +97,13 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
             "needs no new vocabulary, or the vocabulary is too small: check the text and the size of the vocabulary.",
         )
     if (complaint := _complaint(start)) is not None:
-        return replace(complaint, reason=complaint.reason + _explain_gain(gain))
+        reason = complaint.reason + _explain_gain(gain)
+        if "dictionary" in complaint.changes and own is not None:
+            reason += (
+                f" Without the dictionary, the score before training may stay about as it is ({own:.3f}), or be a "
+                "little worse: it does not predict the score after training."
+            )
+        return replace(complaint, reason=reason)
     if praise := _praise(start):
         others = f" Rows without evidence need {min(baselines.values()):.3f}." if baselines else ""
         if gain is not None and gain < 0:
@@ -285,5 +291,6 @@ def _explain_gain(gain: float | None) -> str:
         return ""
     return (
         f" What it gains over rows without evidence ({gain:.3f} bits per byte) comes from tokens that both "
-        "vocabularies share and from the spelling of the others, which the method fvt uses alone."
+        "vocabularies share and from the spelling of the others, which every transfer with the method blend or fvt "
+        "uses, without any further evidence."
     )

@@ -31,6 +31,8 @@ def draw_curves(
     if not drawn:
         return ""
     low, high = _limits(list(drawn.values()))
+    above = [name for name, points in drawn.items() if all(value > high for _, value in points)]
+    drawn = {name: points for name, points in drawn.items() if name not in above}  # else a flat line at the edge
     last = max(point[0] for points in drawn.values() for point in points) or 1
     numbers = {f"{tick:g}": tick for tick in _ticks(low, high)}
     left = _MARGIN + _DIGIT * max(map(len, numbers))
@@ -47,7 +49,7 @@ def draw_curves(
         _, y = at(0, tick)
         parts.append(f'<path class="rule" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
         parts.append(f'<text class="y" x="{left - 8}" y="{y + 4:.1f}">{number}</text>')
-    for tick in _ticks(0, last):
+    for tick in _ticks(0, last, smallest=1):
         x, _ = at(tick, low)
         parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 20}">{tick:,.0f}</text>')
     parts.append(f'<text class="x" x="{(left + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
@@ -69,26 +71,37 @@ def draw_curves(
     description = escape(f"{label} against steps: {', '.join(drawn)}")
     plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{description}">{"".join(parts)}</svg>'
     is_cut = any(value > high for points in drawn.values() for _, value in points)
-    caption = f"<figcaption>{escape(label)}{'; larger values are at the upper edge' if is_cut else ''}</figcaption>"
+    remarks = [label, *(["larger values are at the upper edge"] if is_cut else [])]
+    remarks += [f"{', '.join(above)} would be above the plot"] if above else []
+    caption = f"<figcaption>{escape('; '.join(remarks))}</figcaption>"
     return f'<figure class="plot">{caption}{plot}<div class="legend">{legend}</div></figure>'
 
 
 def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float]:
-    """Return the range of values; starts and curves far above the others are cut off, since they would flatten them."""
+    """Return the range of values; starts and diverged curves far above the others are cut off: they would flatten them.
+
+    Of a curve that falls, the last three quarters are always in the range, so that it is not a flat line at the edge.
+    """
     low = min(value for points in curves for _, value in points)
     # A start says little about the height of a curve, unless there is little else.
     peaks = sorted(max(value for _, value in points[1 if len(points) > 3 else 0 :]) for points in curves)
     most = low + 4 * (peaks[(len(peaks) - 1) // 2] - low)
     if most == low:
         most = peaks[-1]
+    falling = [points for points in curves if points[-1][1] <= points[0][1]]
+    for points in falling:
+        end = points[-1][0]
+        peak = max(value for step, value in points if len(points) <= 3 or step >= end / 4)
+        most = max(most, low + 1.5 * (peak - low))
     high = max(value for points in curves for _, value in points if value <= most)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return about five round numbers in a range."""
+def _ticks(low: float, high: float, *, smallest: float = 0.0) -> list[float]:
+    """Return about five round numbers in a range, at least `smallest` apart."""
     step = 10 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 6)
+    step = max(step, smallest)
     first = math.ceil(low / step)
     return [round(index * step, 10) for index in range(first, math.floor(high / step) + 1)]

@@ -391,6 +391,22 @@ def test_a_run_that_diverges_is_named_and_does_not_flatten_the_other_curves():
     assert "larger values" not in _compared(calm=calm, close=close)
 
 
+def test_a_curve_that_falls_is_never_a_flat_line_at_the_upper_edge():
+    blend, fvt = {0: 2.431, 1: 2.42, 2: 2.409, 3: 2.374}, {0: 3.038, 1: 2.9, 2: 2.841, 3: 2.75}
+    page = _compared(blend=blend, fvt=fvt)
+    assert "larger values" not in page
+    heights = [float(y) for y in re.findall(r'cy="([\d.]+)" r="3"><title>fvt', page)]
+    assert heights == sorted(set(heights))
+    assert heights[-1] - heights[0] > 50
+    assert re.findall(r'<text class="x"[^>]*>(\d+)<', page) == ["0", "1", "2", "3"]
+
+
+def test_a_curve_far_above_the_others_is_left_out_and_named():
+    page = _compared(calm={0: 3.0, 10: 2.0, 20: 1.5}, close={0: 3.2, 10: 2.1, 20: 1.7}, wild={0: 80.0, 20: 90.0})
+    assert "; wild would be above the plot" in page
+    assert "<title>wild" not in page
+
+
 def test_short_curves_are_drawn_whole_and_lines_of_one_colour_can_be_told_apart():
     page = _compared(**{f"run{index}": {0: 3.0 + 0.1 * index, 4: 2.0 + 0.01 * index} for index in range(9)})
     assert "larger values" not in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from relexify.text import TextSource
 
 __all__ = ["TextScoring", "score_text"]
+
+FEWEST_BYTES = 1_000
+"""Bytes of text below which a score is called unreliable: some 150 words. A choice, not a measurement."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class TextScoring:
 
 
 def score_text(model: str | Path, held_out: TextSource, options: TextScoring | None = None) -> tuple[Score, ...]:
-    """Score a model on held-out text.
+    """Score a model on held-out text, with a warning if that is too short.
 
     Args:
         model: A folder, a Hub name, or a packaged model.
@@ -69,9 +75,17 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     lines = Corpus.open(held_out).sample_bytes(options.limit).split("\n")
     loaded, tokenizer = load_for_language(model, options.language)
     loaded = loaded.to(options.device)
+    window, batch = options.length, options.batch
+    scores: tuple[Score, ...]
     if options.masking == "words":
-        return (bits_per_byte_of_words(loaded, tokenizer, lines, window=options.length, batch=options.batch),)
-    stride = None if options.masking == "single" else MASK_STRIDE
-    return tuple(
-        language_model_scores(loaded, tokenizer, lines, window=options.length, batch=options.batch, mask_stride=stride)
-    )
+        scores = (bits_per_byte_of_words(loaded, tokenizer, lines, window=window, batch=batch),)
+    else:
+        stride = None if options.masking == "single" else MASK_STRIDE
+        scores = language_model_scores(loaded, tokenizer, lines, window=window, batch=batch, mask_stride=stride)
+    if scores[0].examples < FEWEST_BYTES:
+        logger.warning(
+            "only %s are scored, too little to rely on the score: give %s bytes of text at least",
+            scores[0].measured_on,
+            f"{FEWEST_BYTES:,}",
+        )
+    return scores

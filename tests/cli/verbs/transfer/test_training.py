@@ -78,6 +78,7 @@ def test_train_writes_a_model_with_the_score_that_it_reported(world, tmp_path):
     measured = relexify("evaluate", tmp_path / "out", "--held-out", held_out, "--set", "length=16")
     assert measured.status == 0, measured.err
     assert bits_in(measured.out)[0] == pytest.approx(bits_in(trained.out)[-1], abs=2e-4)
+    assert "In windows of at most 16 tokens" in measured.out
     again = relexify(*command)
     assert again.status == 0, "the same command after it is done should say so, not fail"
     assert "up to date" in again.err
@@ -89,6 +90,7 @@ def test_evaluate_reports_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_p
     outcome = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=single")
     assert outcome.status == 0, outcome.err
     assert "pseudo-perplexity" in outcome.out
+    assert re.search(r"warning: only \d+ bytes are scored, too little to rely on", outcome.err)
     words = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=words")
     assert words.status == 0, words.err
     assert "bits per byte of whole words" in words.out

@@ -184,6 +184,14 @@ def test_inspect_tells_translated_words_from_guessed_ones_by_their_weights(tmp_p
         names = [first, second, "From their own spelling", "Copied", "Without evidence"]
         assert [(group["name"], group["shown"]) for group in groups] == [(name, [id]) for id, name in enumerate(names)]
         assert re.search(r"^' shule' +' school' 0.75 +' shu' 0.25$", relexify("inspect", file).out, re.MULTILINE)
+        named = relexify("inspect", file, "shule", "shuleni", "school")
+        evidence = ("translation", "similar word") if method == "blend" else ("other token", "other token")
+        for weight, kind in zip(("0.750", "0.250"), evidence, strict=True):
+            assert re.search(rf"' school' +{weight} +{kind}", named.out)
+        assert len(re.findall(r"' shu' +0.\d+ +spelling", named.out)) == 2
+        assert re.search(r"' school' +1.000 +copy", named.out)
+        shown = json.loads(relexify("inspect", file, "shule", "--json").out)["tokens"][0]["sources"]
+        assert [source["from"] for source in shown] == [evidence[0], "spelling"]
 
 
 def test_inspect_says_where_the_list_of_sources_is_cut_and_what_the_others_weigh(transferred):

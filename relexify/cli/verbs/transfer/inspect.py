@@ -38,6 +38,7 @@ def inspect(
 ) -> None:
     """Show which source tokens a target token was mixed from, with their weights.
 
+    Of blend, each source token is a translation, that of a similar word, or a part of the spelling.
     Without TOKENS, show the most frequent whole words, grouped by what they were made from; with --sample, a random
     sample of all tokens that were not copied. Words that are not tokens are reported, with the tokens that they are
     split into. With --since, show instead how far the embeddings have moved since then, by tenths of the
@@ -67,24 +68,69 @@ def inspect(
 
 
 def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> dict[str, Any]:
-    """Print the heaviest source tokens of some tokens or words, and how much the others weigh; return them for json."""
+    """Print the heaviest source tokens of some tokens or words, and why they are there; return them for json."""
     ids = {token: _ids(token, mixture) for token in tokens}
     unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
     if len(unknown) == len(tokens):
         raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
     found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
     described = [_described(mixture, id, sources) for id in found]
-    for token in described:
-        shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight")
-        for source in token["sources"]:
-            shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}")
+    for token, kinds in zip(described, _evidence_kinds(mixture, found, sources), strict=True):
+        shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight", "from")
+        shown.columns[2].justify = "left"
+        for source, kind in zip(token["sources"], kinds, strict=True):
+            source["from"] = kind
+            shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}", kind)
         if rest := mixture.sources(token["id"])[sources:]:
-            shown.add_row(_count_others(rest), f"{sum(weight for _, weight in rest):.3f}")
+            shown.add_row(_count_others(rest), f"{sum(weight for _, weight in rest):.3f}", "")
         print_table(shown)
     _print_limit(any(len(mixture.sources(id)) > sources for id in found), sources)
     for pair in unknown.items():
         console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
     return {"tokens": described, "unknown": unknown}
+
+
+def _evidence_kinds(mixture: Mixture, ids: list[int], sources: int) -> list[list[str]]:
+    """Return, for the heaviest source tokens of some tokens, the kind of evidence that they come from.
+
+    As in `_words_by_origin`, the weights tell it, so a translation that is a part of the word counts as its spelling.
+    """
+    from relexify.mixture import Origin, is_part_of, spelling_shares
+
+    limit = _known_share(mixture)
+    kinds = []
+    for id, spelling in zip(ids, spelling_shares(mixture, ids), strict=True):
+        word = mixture.target_spelling.read(mixture.target_tokens[id])
+        other = "other token"
+        if limit is not None and 1 - spelling < 1 - ROUNDING:
+            other = "translation" if 1 - spelling > limit + ROUNDING else "similar word"
+        alone = {Origin.COPIED: "copy", Origin.SPECIAL: "same role"}.get(Origin(int(mixture.origin[id])))
+        kinds.append(
+            [
+                alone or ("spelling" if is_part_of(mixture.source_spelling.read(token), word) else other)
+                for token, _ in mixture.sources(id, sources)
+            ]
+        )
+    return kinds
+
+
+def _known_share(mixture: Mixture) -> float | None:
+    """Return the share of other tokens above which a blend knows the meaning of a word; None for other methods.
+
+    A meaning that is guessed weighs less, relative to the source pieces, than one that is known.
+    """
+    import numpy as np
+
+    from relexify.methods.blend import FOCUS_SHARE, GUESSED_SHARE
+    from relexify.mixture import spelling_shares, words_of
+
+    if mixture.method != "blend":
+        return None
+    others = 1 - spelling_shares(mixture, words_of(mixture))
+    # FOCUS is used only if nothing is translated. Then no share is greater than its own.
+    focused, guessed = (share / (1 + share) for share in (FOCUS_SHARE, GUESSED_SHARE))
+    has_translations = bool(np.any((others > focused + ROUNDING) & (others < 1 - ROUNDING)))
+    return guessed if has_translations else focused
 
 
 def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[str, Any]:
@@ -148,20 +194,13 @@ def _words_by_origin(mixture: Mixture) -> dict[str, list[int]]:
     beside the source pieces distinguishes a known meaning from a guessed one; in other methods, it says only how much
     comes from other tokens.
     """
-    import numpy as np
-
-    from relexify.methods.blend import FOCUS_SHARE, GUESSED_SHARE
     from relexify.mixture import Origin, spelling_shares, words_of
 
     words = words_of(mixture)
     others = 1 - spelling_shares(mixture, words)
-    if mixture.method == "blend":
-        names = ("Translated by the dictionary or parallel text", "Partly guessed from similar words")
-        # FOCUS is used only if nothing is translated. Then no share is greater than its own.
-        focused, guessed = (share / (1 + share) for share in (FOCUS_SHARE, GUESSED_SHARE))
-        has_translations = bool(np.any((others > focused + ROUNDING) & (others < 1 - ROUNDING)))
-        limit = guessed if has_translations else focused
-    else:
+    limit = _known_share(mixture)
+    names = ("Translated by the dictionary or parallel text", "Partly guessed from similar words")
+    if limit is None:
         names, limit = ("Mostly from other tokens", "Partly from other tokens"), 0.5
     groups: dict[str, list[int]] = {
         name: []

@@ -579,6 +579,16 @@ def test_the_recipes_with_sub_embeddings_are_evaluated_as_in_their_paper(shipped
     assert {(entry.training.learning_rate, entry.training.batch) for entry in (alone, together)} == {(2e-5, 32)}
 
 
+def test_the_small_recipe_from_scratch_has_the_runs_and_tasks_of_its_paper(shipped):
+    small, paper = shipped["sub-minilm-scratch"], shipped["roberta-medium"]
+    assert small.tables["compress"] == paper.tables["compress"]
+    runs = {run.name: run.changes["compress"] for run in paper.compare.runs if run.changes}
+    for run in (run for run in small.compare.runs if run.changes):
+        assert run.changes["compress"] | {"codes_from": None} == runs[run.name] | {"codes_from": None}
+        assert run.changes["compress"].get("codes_from", small.model) == small.model
+    assert {entry.title for entry in small.tasks} < {entry.title for entry in paper.tasks}
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [

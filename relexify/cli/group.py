@@ -7,6 +7,7 @@ their docstrings, which is read from the source.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,11 +19,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from relexify.cli.console import results
+from relexify.errors import InputError
 
-__all__ = ["HELP_OPTIONS", "Verb", "VerbGroup"]
+__all__ = ["HELP_OPTIONS", "Verb", "VerbCommand", "VerbGroup"]
 
 HELP_OPTIONS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -34,6 +36,7 @@ PANELS = {
     "more": "More",
 }
 """Where the help lists the verbs of each folder."""
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Verb:
         app = getattr(module, "app", None)
         if app is None:
             app = typer.Typer(rich_markup_mode="markdown", add_completion=False, context_settings=HELP_OPTIONS)
-            app.command(name)(getattr(module, name))
+            app.command(name, cls=VerbCommand)(getattr(module, name))
         command = typer.main.get_command(app)
         command.name = name
         return command
@@ -67,6 +70,30 @@ class Verb:
 
 
 # Contexts and formatters are those of click, or of the copy of click that newer versions of typer contain.
+class VerbCommand(TyperCommand):
+    """A verb that takes a file or a name only once, unless the option is repeatable.
+
+    Of a number that is repeated, the last one counts, so that a script can append its own to a command.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            InputError: An option that takes one file or one name is repeated; all but the last would be ignored.
+        """
+        parsed: Any = self.make_parser(ctx).parse_args(args=list(args))
+        values, _, given = parsed
+        options = Counter[Any](each for each in given if each.param_type_name == "option" and not each.is_flag)
+        for option, times in options.items():
+            if times > 1 and not option.multiple and not _NUMBER.fullmatch(str(values[option.name])):
+                raise InputError(
+                    f"{max(option.opts, key=len)} is given {times} times, but takes one value: give it once "
+                    f"({ctx.command_path} --help says what is repeatable)"
+                )
+        return super().parse_args(ctx, args)
+
+
 class VerbGroup(TyperGroup):
     """The verbs of a program; a subclass has them in `verbs`."""
 

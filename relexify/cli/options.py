@@ -183,7 +183,8 @@ Dictionary = Annotated[
     Path | None,
     option(
         "Bilingual dictionary: word and translation separated by a tab or space (MUSE, Wiktionary), FreeDict "
-        "dictd or TEI. Without one, words spelled identically in both languages are used.",
+        "dictd or TEI. Without one, words spelled identically in both languages are used. Concatenate several into one "
+        "file.",
         TEXT,
     ),
 ]

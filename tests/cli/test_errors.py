@@ -67,6 +67,7 @@ OPTIONS = {
     "no such device": (("--device", "toaster"), "toaster", "cpu"),
     "dictionary that is not there": (("--dictionary", "nowhere.tsv"), "nowhere.tsv does not exist"),
     "number that is none": (("--set", "neighbours=ten"), "--set neighbours is the text 'ten'", "a whole number"),
+    "option that is repeated": (("--method", "fvt", "--method", "blend"), "--method is given 2 times", "one value"),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
 }
 
@@ -133,6 +134,12 @@ def test_impossible_option(name, world, tmp_path, rejects):
     rejects(command, *words)
     if "token" not in name:  # which are known only when the tokenizer has been trained
         rejects((*command, "--dry-run"), *words)
+
+
+def test_second_dictionary_does_not_replace_the_first(world, tmp_path, rejects):
+    dictionaries = ("--dictionary", tmp_path / "nowhere.tsv", "--dictionary", world.dictionary)
+    rejects(("advise", world.gpt2, *world.text, *dictionaries), "--dictionary is given 2 times")
+    rejects(("vectors", "train", world.corpus, "-o", tmp_path / "a", "--output", tmp_path / "b"), "--output is given")
 
 
 def test_vectors_of_two_widths_need_reduce(world, tmp_path, rejects):

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.group import HELP_OPTIONS
+from relexify.cli.group import HELP_OPTIONS, VerbCommand
 from relexify.cli.options import OutputFile, Overwrite, Seed, Settings, option
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
@@ -27,7 +27,7 @@ def vectors() -> None:
     """Train word vectors on your own text, and look at them."""
 
 
-@app.command()
+@app.command(cls=VerbCommand)
 def train(
     corpus: Annotated[list[str], typer.Argument(help="Text: files, folders, compressed or not, or hf:NAME.")],
     output: OutputFile,
@@ -74,7 +74,7 @@ def train(
     emit(output=output, words=len(vectors), width=vectors.width)
 
 
-@app.command()
+@app.command(cls=VerbCommand)
 def info(path: VectorsFile) -> None:
     """Describe a file of word vectors."""
     from relexify.evidence.vectors.formats.loading import load_vectors
@@ -92,7 +92,7 @@ def info(path: VectorsFile) -> None:
     emit(words=len(vectors), width=vectors.width, counts=vectors.counts is not None, most_frequent=vectors.words[:8])
 
 
-@app.command()
+@app.command(cls=VerbCommand)
 def nearest(
     path: VectorsFile,
     words: Annotated[list[str], typer.Argument(help="Words to look up.")],

@@ -15,9 +15,10 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.loading import meta_model
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
+from relexify.systems.transfer.other_text import describe_other_text
 from relexify.text import TextInput
 from relexify.training.curve import Curve
-from relexify.training.plan import Training
+from relexify.training.plan import DECAYING, Training
 from relexify.training.result import selected_step
 from relexify.training.summary import judge_training
 
@@ -99,6 +100,8 @@ def after_training(
     if again is None and since and command:
         again = partial(_train_again, since, command, add_head=has_new_head)
     held_out = held_out or command.get("held_out")
+    if curve and describe_other_text(notes, curve):
+        return "Next, train it on text in the language of the transfer.", []
     if curve and again and (other := _train_otherwise(model, notes, curve, again)):
         return other
     if languages:
@@ -159,6 +162,10 @@ def _train_otherwise(
         return f"Next, {advice}: change the steps of its stages.", []
     if any(step >= steps for step in training["snapshots"]):
         return f"Next, {advice}: leave out the snapshots from step {steps:,} on.", []
+    if outcome == "improving":
+        advice += ", from the start"
+        if training.get("schedule") in DECAYING:
+            advice += ", because the learning rate falls until the last step"
     return f"Next, {advice}:", [again(f"{model}-{steps}", steps=steps)]
 
 

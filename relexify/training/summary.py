@@ -104,7 +104,7 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
         reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
         return TrainingVerdict("finished", reason)
     earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
-    since = f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
     if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
         return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
     reason = f"The model hardly improves any more. {since}: more steps on this text gain little."

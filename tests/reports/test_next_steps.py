@@ -114,7 +114,13 @@ AGAIN = "--corpus sw.txt --held-out h.txt --steps"
 @pytest.mark.parametrize(
     ("scores", "changes", "title", "command"),
     [
-        ((3, 2, 1), {}, "longer:", f"train sw out-80 {AGAIN} 80 --set held_out_bytes=2000"),
+        ((3, 2, 1), {}, "for longer, from the start:", f"train sw out-80 {AGAIN} 80 --set held_out_bytes=2000"),
+        (
+            (3, 2, 1),
+            {"schedule": "cosine"},
+            "from the start, because the learning rate falls until the last step:",
+            f"train sw out-80 {AGAIN} 80 --set held_out_bytes=2000",
+        ),
         ((3, 1, 2), {}, "fewer steps:", f"train sw out-10 {AGAIN} 10 --set held_out_bytes=2000"),
         ((1, 2, 3), {}, "rate:", f"train sw out-slower {AGAIN} 20 --set held_out_bytes=2000 --learning-rate 2.5e-03"),
         ((2, 1, 1), {}, "held-out text:", "evaluate out --held-out h.txt"),
@@ -138,3 +144,16 @@ def test_the_command_after_a_training_with_a_new_head_adds_it_again():
     assert command.startswith("relexify train sw out-80 --add-head --corpus sw.txt")
     _, (command,) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
     assert "--add-head" not in command, "the head was added before another training"
+
+
+def test_after_a_training_on_another_language_no_longer_one_is_proposed():
+    text = {"bytes": 1_000, "words": 200, "unit": "word", "source_tokens": 400, "target_tokens": 250, "origins": {}}
+    notes = {**notes_of(), "method": "fvt", "graft": {"origins": {}}, "held_out_text": text}
+
+    def title(tokens_per_byte: float) -> str:
+        bits = enumerate((3, 2, 1))
+        scores = (Measurement(10 * index, 0, "all", each, 2.0 ** (each / tokens_per_byte)) for index, each in bits)
+        return after_training(Path("out"), notes, Curve.of(scores))[0]
+
+    assert title(0.5) == "Next, train it on text in the language of the transfer."
+    assert title(0.3).startswith("Next, train it for longer")

@@ -106,6 +106,7 @@ def test_a_missing_file_is_rejected(tmp_path):
             "improving",
             "improving. Held-out text takes 1.400 bits per byte, 3.000 at step 0 and 1.5",
         ),
+        ([3.0, 2.0], "improving", "takes 2.000 bits per byte, 3.000 at step 0: train it for longer."),
         ([3.0, 2.0, 1.405, 1.4], "finished", "hardly improves any more."),
         (
             [3.0, 2.0, 1.4, 1.5],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
+from relexify.systems.transfer.other_text import describe_other_text, is_transferred
 from relexify.systems.transfer.start import (
     BASELINES,
     ORIGINAL,
@@ -63,7 +64,7 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Summarise the transfer before a training from `relexify.json` of the trained model; empty without a transfer."""
-    return _summarise(Start.from_notes(notes)) if _is_transferred(notes) else []
+    return _summarise(Start.from_notes(notes)) if is_transferred(notes) else []
 
 
 def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
@@ -78,7 +79,7 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     """
     training = notes.get("training") or {}
     # Notes without `from_trained` leave open whether this is the first training of the model.
-    if training.get("from_trained", True) or not _is_transferred(notes) or "compression" in notes:
+    if training.get("from_trained", True) or not is_transferred(notes) or "compression" in notes:
         return []
     # Both import torch, which validating a recipe does not need.
     from relexify.scoring import WINDOW
@@ -90,6 +91,11 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     here = (curve.first.by_language or {TARGET: curve.first.bits_per_byte}).get(TARGET)
     if own is None or original is None or start.text is None or here is None:
         return []
+    if other := describe_other_text(notes, curve):
+        return [
+            f"Step 0 is the model of the transfer, but needs {here:.3f} bits per byte here and {own:.3f} there: "
+            f"{other}. The two are probably in different languages: train it on text in the language of the transfer."
+        ]
     if abs(own - here) > SAME:
         return [
             f"Do not compare these scores with those of the transfer: step 0 is the same model, but needs {here:.3f} "
@@ -108,7 +114,7 @@ def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:
         notes: `relexify.json` of the trained model, which has the verdict on the transfer.
     """
     verdict = notes.get("verdict") or {}
-    if verdict.get("start") != "poor" or not _is_transferred(notes):
+    if verdict.get("start") != "poor" or not is_transferred(notes):
         return []
     reason = verdict["reason"]
     return [f"The transfer that it started from was a poor start. {reason} Repair this before a long training."]
@@ -123,11 +129,6 @@ def alignment_precision(output: Path) -> dict[str, float]:
 def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:
     """Return how well the vectors of two languages were aligned, and what that means for mixtures based on them."""
     return _summarise_alignment(rotation.summary())
-
-
-def _is_transferred(notes: Mapping[str, Any]) -> bool:
-    """Whether the notes of a model describe a transfer."""
-    return "graft" in notes and "method" in notes and not notes.get("pruned")
 
 
 def _summarise(start: Start) -> list[ResultTable | str]:

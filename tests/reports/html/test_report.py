@@ -232,7 +232,7 @@ def test_fifty_thousand_tokens_fit_into_five_megabytes():
 
 def test_training_adds_curves(folder, tmp_path):
     trained = shutil.copytree(folder, tmp_path / "trained")
-    points = [Measurement(step, step * 100, "everything", 3 - step / 50, 9.0, 2.0) for step in range(0, 100, 10)]
+    points = [Measurement(step, step * 100, "everything", 3 - step / 50, 9_000.0, 2.0) for step in range(0, 100, 10)]
     Curve.of(points).save(record_file(trained / "training.json"))
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
@@ -290,7 +290,7 @@ def test_report_and_card_of_two_languages_have_the_score_of_each_and_that_of_the
 
 def test_the_scores_of_a_training_and_of_the_transfer_are_kept_apart(folder, tmp_path):
     trained = shutil.copytree(folder, tmp_path / "trained")
-    Curve.of(Measurement(step, 100, "all", 3 - step / 9, 9.0) for step in (0, 9)).save(
+    Curve.of(Measurement(step, 100, "all", 3 - step / 9, 9_000.0) for step in (0, 9)).save(
         record_file(trained / "training.json")
     )
     notes = json.loads((trained / "relexify.json").read_text())

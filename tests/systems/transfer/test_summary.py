@@ -101,8 +101,11 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
 
 
 def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
-    def sentences(score: float, by_language: dict[str, float] | None = None, **changes: object) -> list[str]:
-        first = Measurement(0, 0, "all", score, 2.0**score, by_language=by_language)
+    def sentences(
+        score: float, by_language: dict[str, float] | None = None, tokens_per_byte: float = 0.2, **changes: object
+    ) -> list[str]:
+        perplexity = 2.0 ** (score / tokens_per_byte)
+        first = Measurement(0, 0, "all", score, perplexity, by_language=by_language)
         training = {"length": 64, "from_trained": False}
         return compare_with_transfer({**NOTES, "training": training, **changes}, Curve((first,)))
 
@@ -112,6 +115,9 @@ def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
     (other,) = sentences(2.7)
     assert other.startswith("Do not compare")
     assert "needs 2.700 bits per byte here, in windows of 64 tokens, and 2.900 there, on 30,000 bytes" in other
+    (foreign,) = sentences(5.8, tokens_per_byte=0.51)
+    assert "windows" not in foreign, "windows do not explain text in another language"
+    assert "this text takes 0.51 tokens per byte, and the text of the transfer 0.20" in foreign
     assert sentences(2.7, training={"length": 64, "from_trained": True}) == [], "a second training has another step 0"
     assert sentences(2.7, training={"length": 64}) == [], "it is not known whether it is the first training"
     assert sentences(2.7, {"en": 2.0, "sw": 3.4}) == [], "a bilingual model is not the one that was transferred"

@@ -104,6 +104,7 @@ def train(
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
     from relexify.reports.next_steps import after_training
+    from relexify.systems.transfer.other_text import warn_about_other_text
     from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
@@ -114,6 +115,7 @@ def train(
             f"{model} is a {config.architectures[0]}, without a language-modelling head: pass --add-head to add an "
             "untrained one"
         )
+    warn_about_other_text(model, corpus)
     if dry_run:
         work.check()
         check_trainable_name(model, options, add_head=add_head)

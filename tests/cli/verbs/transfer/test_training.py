@@ -168,6 +168,13 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
     assert f"  relexify inspect {tmp_path / 'whole'}" in outcome.out
 
 
+def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_training(world, transferred, tmp_path):
+    for corpus, warned in ((world.source_corpus, True), (world.corpus, False)):
+        outcome = relexify("train", transferred[0], tmp_path / "out", "--corpus", corpus, *SHORT, "--dry-run")
+        assert outcome.status == 0, outcome.err
+        assert ("check that it is in the language of the transfer" in outcome.err) == warned, outcome.err
+
+
 def test_the_command_after_a_training_fits_its_verdict(world, transferred, tmp_path):
     held_out = tmp_path / "held.txt"
     held_out.write_text("\n".join(world.corpus.read_text().splitlines()[:20]))

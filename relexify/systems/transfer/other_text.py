@@ -1,0 +1,74 @@
+"""Whether a model is trained on text in another language than that of its transfer, by the length of its tokens."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from relexify.storage.work import read_notes
+from relexify.systems.transfer.start import Start
+from relexify.text import Corpus, TextSource
+from relexify.tokens import encoder_of
+
+if TYPE_CHECKING:
+    from relexify.training.curve import Curve
+
+__all__ = ["describe_other_text", "is_transferred", "warn_about_other_text"]
+
+OTHER = 1.6
+"""Tokens per byte, as a multiple of those in the text of the transfer, from which on a text is in another language.
+With 8,000 tokens for Swahili or German, other genres of the same language have 1.39 or less, English has 2.01 (Swahili)
+and 2.22 (German), and each of the two has 2.40 or more with the tokens of the other."""
+_SAMPLE = 50_000
+"""Bytes of text whose tokens are counted."""
+
+logger = logging.getLogger(__name__)
+
+
+def warn_about_other_text(model: str | Path, corpus: TextSource) -> None:
+    """Warn if a text seems to be in another language than that of the transfer that a model comes from.
+
+    Args:
+        model: As for `load_tokenizer`.
+        corpus: Text to train the model on, whatever `Corpus.open` takes.
+    """
+    notes = read_notes(model)
+    if not is_transferred(notes):
+        return
+    from relexify.pretrained.loading import load_tokenizer  # imports transformers, which `describe_other_text` does not
+
+    lines = [line for line in Corpus.open(corpus).sample_bytes(_SAMPLE).split("\n") if line.strip()]
+    tokens = sum(len(row) for row in encoder_of(load_tokenizer(model)).encode(lines))
+    size = sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
+    if found := _compare(notes, tokens / max(1, size)):
+        logger.warning("%s: check that it is in the language of the transfer", found)
+
+
+def describe_other_text(notes: Mapping[str, Any], curve: Curve) -> str:
+    """Return what shows that a training scored on text in another language than that of the transfer; else nothing.
+
+    Args:
+        notes: `relexify.json` of the trained model.
+        curve: The scores of the training.
+    """
+    first = curve.first
+    if first.by_language or not is_transferred(notes) or not first.perplexity > 1:
+        return ""
+    return _compare(notes, first.bits_per_byte / math.log2(first.perplexity))  # bits per byte / bits per token
+
+
+def is_transferred(notes: Mapping[str, Any]) -> bool:
+    """Whether the notes of a model describe a transfer."""
+    return "graft" in notes and "method" in notes and not notes.get("pruned")
+
+
+def _compare(notes: Mapping[str, Any], here: float) -> str:
+    """Say that a text has far more tokens per byte than that of the transfer, if it does."""
+    text = Start.from_notes(notes).text
+    if text is None or here < OTHER * text.target_tokens / max(1, text.bytes):
+        return ""
+    there = text.target_tokens / max(1, text.bytes)
+    return f"this text takes {here:.2f} tokens per byte, and the text of the transfer {there:.2f}"

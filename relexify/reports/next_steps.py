@@ -121,8 +121,13 @@ def _transfer_again(
     model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]
 ) -> tuple[str, list[str]]:
     """Return how to repair a transfer, and the command that repeats it with some options changed, to another folder."""
-    advice = "repair the evidence, and transfer it again"
-    if "dictionary" in changes:
+    advice = "and repair what was found before you transfer it again"
+    has_tokenizer = command.get("tokenizer") is not None or command.get("donor") is not None
+    if not changes or ("vocab_size" in changes and has_tokenizer):  # the same command would give the same result
+        return advice, []
+    if "vocab_size" in changes:
+        advice = "or transfer it with a larger vocabulary"
+    elif "dictionary" in changes:
         advice, changes = "and repair the dictionary, or transfer it without", {**changes, "dictionary_swapped": None}
     elif "method" in changes:
         advice = f"and repair the evidence, or transfer it with the method {changes['method']}"

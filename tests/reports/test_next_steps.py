@@ -67,9 +67,15 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
         ),
         (
             {"method": "focus", "keep_source": True, "added_tokens": 20, "options": {"x": "y"}},
-            {},
-            "repair the evidence, and transfer it again:",
-            "--dictionary d.tsv --added-tokens 20 --keep-source --method focus --set 'x=\"y\"'",
+            {"method": "fvt"},
+            "or transfer it with the method fvt:",
+            "--dictionary d.tsv --added-tokens 20 --keep-source --method fvt --set 'x=\"y\"'",
+        ),
+        (
+            {"vocab_size": 300},
+            {"vocab_size": "32000"},
+            "or transfer it with a larger vocabulary:",
+            "--dictionary d.tsv --vocab-size 32000",
         ),
     ],
 )
@@ -78,6 +84,14 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
     said, commands = after_transfer(Path("x/sw"), notes, name=Path("sw"))
     assert said.endswith(title)
     assert commands == ["relexify inspect sw", f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"]
+
+
+@pytest.mark.parametrize(("command", "changes"), [({}, {}), ({"tokenizer": "small"}, {"vocab_size": "32000"})])
+def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
+    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
+    said, commands = after_transfer(Path("sw"), notes)
+    assert said == "Next, inspect some tokens, and repair what was found before you transfer it again:"
+    assert commands == ["relexify inspect sw"]
 
 
 @pytest.mark.parametrize(

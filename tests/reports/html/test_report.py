@@ -122,7 +122,7 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     notes["verdict"]["start"] = "poor"
     (poor / "relexify.json").write_text(json.dumps(notes))
     shown = rx.report(poor).read_text()
-    assert "repair the evidence" in shown
+    assert "repair what was found" in shown
     assert "relexify train" not in shown
 
 

@@ -266,12 +266,28 @@ def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
     assert (unspaced.unit, unspaced.words) == ("character", 6)
 
 
-@pytest.mark.parametrize(("target_tokens", "start"), [(900, "poor"), (899, "good")])
+@pytest.mark.parametrize(("target_tokens", "start"), [(900, "poor"), (899, "open"), (810, "good")])
 def test_a_text_that_the_new_tokenizer_does_not_shorten_is_no_reason_for_a_transfer(target_tokens, start):
     text = TextCoverage(4_000, 700, "word", 900, target_tokens, {"mixed": 1.0})
     verdict = judge(replace(GOOD, text=text))
     assert verdict.start == start
     assert ("no fewer tokens for the text (900) than the model's own (900)" in verdict.reason) == (start == "poor")
+    assert ("saves only 0% of the tokens (899 instead of 900)" in verdict.reason) == (start == "open")
+
+
+@pytest.mark.parametrize(
+    ("size", "words", "changes"),
+    [(300, "its 300 tokens are probably too few", {"vocab_size": "32000"}), (8_000, "a language that the model", {})],
+)
+def test_a_vocabulary_that_is_too_small_is_told_from_text_in_the_language_of_the_model(size, words, changes):
+    text = TextCoverage(4_000, 700, "word", 900, 900, {"mixed": 1.0})
+    verdict = judge(replace(GOOD, text=text, origins={"mixed": size}))
+    assert words in verdict.reason
+    assert verdict.changes == changes
+
+
+def test_the_verdict_has_the_score_of_the_model_once():
+    assert judge(UNTESTED).reason.count("2.800 bits per byte") == 1
 
 
 def test_a_method_whose_rows_have_no_evidence_is_called_a_baseline_without_scores_too():

@@ -46,7 +46,8 @@ def _parse(text: str) -> tuple[list[str], object]:
         name, nested = next(iter(nested.items()))
         path.append(name)
     if not path:
-        raise InputError(f"the override {text!r} is not of the form KEY=VALUE: write it like training.steps=500")
+        form = f"{text}=VALUE" if text and not equals else "KEY=VALUE"
+        raise InputError(f"the override {text!r} is not of the form KEY=VALUE: write {form}")
     if not value.strip():
         return path, None
     try:

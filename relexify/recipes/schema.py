@@ -55,6 +55,8 @@ __all__ = [
     "value_type",
 ]
 
+_BYTES_TO_SCORE = frozenset({"score_bytes", "held_out_bytes", "limit"})
+"""Keys of several tables with one meaning: the bytes of held-out text to score on."""
 _CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 """Strict, because a number in quotes is a mistake, and so is a key that does nothing."""
 
@@ -131,6 +133,8 @@ def keys_type(name: str, keys: Mapping[str, Any]) -> Any:
             problem, remedy = f"{unknown} does not belong in", ELSEWHERE[unknown]
         else:
             problem, remedy = f"there is no key {unknown[:80]!r} in", suggestion(unknown, keys)
+            if unknown in _BYTES_TO_SCORE and (same := _BYTES_TO_SCORE.intersection(keys)):
+                remedy = f"write {min(same)}"
         raise PydanticCustomError(UNKNOWN, "unknown key", {"key": unknown, "problem": problem, "remedy": remedy})
 
     def given(table: BaseModel) -> dict[str, Any]:

@@ -52,6 +52,12 @@ def apply_settings(table: str, options: Options, settings: Sequence[str] | None)
     if not settings:
         return options
     given, _ = override({}, [text.removeprefix(f"{table}.") for text in settings])
+    names = {entry.name for entry in fields(options)}  # type: ignore[arg-type]
+    for foreign in (name for name in given if name in STEPS and name not in names and isinstance(given[name], dict)):
+        raise InputError(
+            f"--set {foreign}.{next(iter(given[foreign]))} is for the table [{foreign}] of a recipe, and this command "
+            f"has options of [{table}] only: leave it out"
+        )
     try:
         values = TypeAdapter(table_type(type(options), options)).validate_python(given, context=Path.cwd())
     except ValidationError as error:

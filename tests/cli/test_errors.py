@@ -68,6 +68,10 @@ OPTIONS = {
     "dictionary that is not there": (("--dictionary", "nowhere.tsv"), "nowhere.tsv does not exist"),
     "number that is none": (("--set", "neighbours=ten"), "--set neighbours is the text 'ten'", "a whole number"),
     "option that is repeated": (("--method", "fvt", "--method", "blend"), "--method is given 2 times", "one value"),
+    "tokens that nothing adds": (("--added-tokens", 500), "--added-tokens", "--keep-source"),
+    "setting without a value": (("--set", "vocab_size"), "write vocab_size=VALUE"),
+    "setting of another verb": (("--set", "training.steps=5"), "--set training.steps is for the table [training]"),
+    "setting by its name elsewhere": (("--set", "held_out_bytes=500"), "'held_out_bytes'", "write score_bytes"),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
 }
 
@@ -140,6 +144,13 @@ def test_second_dictionary_does_not_replace_the_first(world, tmp_path, rejects):
     dictionaries = ("--dictionary", tmp_path / "nowhere.tsv", "--dictionary", world.dictionary)
     rejects(("advise", world.gpt2, *world.text, *dictionaries), "--dictionary is given 2 times")
     rejects(("vectors", "train", world.corpus, "-o", tmp_path / "a", "--output", tmp_path / "b"), "--output is given")
+
+
+def test_options_of_a_task_are_not_ignored_without_one(world, rejects):
+    scoring = ("evaluate", world.gpt2, "--held-out", world.corpus)
+    for option in (("--data", world.corpus.parent), ("--seeds", 3), ("--probe",), ("--details",)):
+        rejects((*scoring, *option), f"{option[0]} is for a task", "--task")
+    rejects((*scoring, "--set", "held_out_bytes=500"), "[evaluate]", "write limit")
 
 
 def test_vectors_of_two_widths_need_reduce(world, tmp_path, rejects):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +22,7 @@ from relexify.storage.files import check_output
 from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
 from relexify.storage.work import output_notes, read_notes
+from relexify.systems.transfer.defaults import DEFAULT_ADDED
 from relexify.systems.transfer.options import (
     EVIDENCE_OPTIONS,
     USAGE_OPTIONS,
@@ -31,6 +33,7 @@ from relexify.systems.transfer.options import (
     transfer_inputs,
     unused_options,
 )
+from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
@@ -59,6 +62,11 @@ _MISSING: Mapping[InputKind, tuple[str, str]] = {
     "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
+
+_SAMPLE, _MOST_ENTRIES = 50_000, 0.8
+"""Bytes of text that are searched for pairs of words, and the share of its lines from which on it is no text."""
+_ENTRY = re.compile(r"\s*\S+( \S+){0,3}\t\S+( \S+){0,3}\s*")
+"""A line of a dictionary: up to four words on either side of a tab."""
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +139,7 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
         scored=options.score,
         source_scored=options.keep_source,
     )
+    _report_word_list(evidence.corpus)
     if not shared:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
@@ -167,6 +176,8 @@ def validate_transfer(options: Transfer) -> None:
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
     if options.keep_source:
         _check_extension(options, method)
+    elif options.added_tokens != DEFAULT_ADDED:
+        raise InputError("`added_tokens` is the number of tokens that `keep_source` adds: give both, or leave it out")
     for kind in method.needs:
         name, missing = _MISSING.get(kind, ("", ""))
         if name and getattr(options, name) is None:
@@ -189,10 +200,19 @@ def _report_unused(options: Transfer) -> None:
     """Warn of options that the method does not use, or does not need because it has translations."""
     method = METHODS[options.method]
     unneeded = unused_options(method, keep_source=options.keep_source)
-    if unused := [name for name in unneeded if getattr(options, name) is not None]:
-        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
-    # Options that were set, and that the method would use if it had no translations.
     beside, defaults = given_translations(options), {field.name: field.default for field in fields(options)}
+    unused = [name for name in unneeded if getattr(options, name) is not None]
+    for name, kinds in USAGE_OPTIONS.items():
+        if getattr(options, name) != defaults[name] and not any(method.takes(kind) for kind in kinds):
+            unused.append(name)
+    if unused:
+        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
+    vocabulary = [name for name in ("keep_source", "tokenizer", "donor") if getattr(options, name)]
+    if options.vocab_size != defaults["vocab_size"] and vocabulary:
+        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _named(vocabulary[:1]))
+    if options.dictionary_swapped and options.dictionary is None:
+        logger.warning("`dictionary_swapped` has no effect without `dictionary`")
+    # Options that were set, and that the method would use if it had no translations.
     replaced = [
         name
         for name, kinds in {**EVIDENCE_OPTIONS, **USAGE_OPTIONS}.items()
@@ -203,6 +223,19 @@ def _report_unused(options: Transfer) -> None:
     ]
     if replaced:
         logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), _named(beside))
+
+
+def _report_word_list(corpus: Corpus) -> None:
+    """Warn if a text consists of pairs of words, as a dictionary does."""
+    lines = [line for line in corpus.sample_bytes(_SAMPLE).split("\n") if line.strip()]
+    entries = sum(len(line.split()) == 2 or _ENTRY.fullmatch(line) is not None for line in lines)
+    if entries > _MOST_ENTRIES * len(lines):
+        logger.warning(
+            "the text looks like a dictionary, because %d of its first %d lines are pairs of words: give ordinary "
+            "sentences as `corpus`",
+            entries,
+            len(lines),
+        )
 
 
 def _check_extension(options: Transfer, method: Method) -> None:

@@ -103,6 +103,30 @@ def test_methods_name_the_evidence_that_they_do_not_use():
     )
 
 
+def test_a_dictionary_given_as_text_is_reported(options, tmp_path, caplog):
+    check_transfer(options)
+    assert "looks like a dictionary" not in caplog.text
+    words = pico.foreign_words()
+    for separator in ("\t", " "):
+        (tmp_path / "words.txt").write_text("".join(f"the{separator}{word}\n" for word in words[:50]))
+        caplog.clear()
+        check_transfer(replace(options, corpus=str(tmp_path / "words.txt")))
+        assert "lines are pairs of words: give ordinary sentences as `corpus`" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "fvt", "neighbours": 5}, "the method fvt makes no use of `bitext`, `alignment`, `neighbours`"),
+        ({"vocab_size": 300, "tokenizer": "smollm2-135m"}, "`vocab_size` has no effect, because `tokenizer`"),
+        ({"dictionary_swapped": True}, "`dictionary_swapped` has no effect without `dictionary`"),
+    ],
+)
+def test_options_without_effect_are_reported(options, changes, message, caplog):
+    check_transfer(replace(options, **changes))
+    assert message in caplog.text
+
+
 def test_unused_evidence_is_reported(options, caplog):
     check_transfer(replace(options, method="wechsel"))
     assert "makes no use of `bitext`, `alignment`" in caplog.text

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import RUN, Device, HeldOut, Model, Settings, chosen_device, option
+from relexify.cli.options import RUN, TEXT, Device, Model, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
@@ -26,7 +26,7 @@ TASK = "Task"
 
 def evaluate(
     model: Model,
-    held_out: HeldOut = None,
+    held_out: Annotated[list[str] | None, option("Held-out text to score on. Repeatable.", TEXT)] = None,
     language: Annotated[str | None, option("Language of a model of several languages.")] = None,
     task: Annotated[str | None, option(f"One of {', '.join(TASKS)}.", TASK)] = None,
     data: Annotated[Path | None, option("A folder with train, dev and test files.", TASK)] = None,
@@ -47,7 +47,17 @@ def evaluate(
     ] = False,
     details: Annotated[bool, option("Show scores per label and the confusion matrix.", RUN, "--details")] = False,
     device: Device = "auto",
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="On held-out text, set limit (bytes to score on), length, batch or masking; for a task, any key of "
+            "[[tasks]] in a recipe. Repeatable.",
+            rich_help_panel=RUN,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Score MODEL on held-out text (bits per byte and perplexity), or fine-tune and score it on a task.
 
@@ -63,6 +73,11 @@ def evaluate(
     if task is None:
         if not held_out:
             raise InputError("nothing to score on: give --held-out FILE, or --task NAME with --data FOLDER")
+        given: dict[str, object] = {"--data": data, "--train": train, "--dev": dev, "--test": test}
+        given |= {"--through": through, "--probe": probe, "--seeds": seeds != 1, "--output": output}
+        given |= {"--keep-encoders": keep_encoders, "--details": details}
+        if unused := next((name for name, value in given.items() if value), None):
+            raise InputError(f"{unused} is for a task: give --task NAME, or leave it out")
         scores = _score_text(model, held_out, language, device, settings)
         return emit(model=model, scores=scores)
     from relexify.evaluation.data.files import TaskFiles, find_files
@@ -107,7 +122,7 @@ def _score_text(
     from relexify.recipes.settings import apply_settings
     from relexify.text import Corpus
 
-    options = apply_settings("text", TextScoring(language=language, device=device), settings)
+    options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)
     Corpus.open(held_out).ensure_text()
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.scoring import format_score

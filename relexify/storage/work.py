@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
 _FINISHED = "finished"
 _REVISIONS = "revisions"
+_ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learning_rate)")
 
 logger = logging.getLogger(__name__)
 
@@ -237,6 +239,8 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
             key = name.removeprefix("tables.")  # as recipes and --set name the keys of a table
+            if (single := _ONLY_STAGE.fullmatch(key)) and not any("stages[1]" in other for other in (*then, *now)):
+                key = f"`{single['table']}{single['key']}`"  # the option that its only stage has it from
             raise InputError(
                 f"{folder} holds the unfinished work of another run: its {key} was {_short(then.get(name))}, "
                 f"here it is {_short(now.get(name))}; {restart_advice(folder)}"

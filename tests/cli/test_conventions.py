@@ -216,6 +216,8 @@ INVALID = [
     (("train", MODEL, "trained", "--corpus", "nope.txt"), "trained exists already"),
     (("check", "her.txt"), "did you mean 'here.txt'?"),
     (("check", MODEL), f"{MODEL} was not written by relexify"),
+    (("check", "smollm2-135m"), "smollm2-135m was not written by relexify: give the output folder of transfer"),
+    (("inspect", "here.txt"), "here.txt is neither a model nor a mixture file: give a folder"),
     (("report", MODEL), f"{MODEL} was not written by relexify"),
     (("inspect", "nope", "shule"), "nope does not exist: check the name"),
     (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),

@@ -50,7 +50,7 @@ OPTIONS = {
     "override by a token that is not there": (("--method", "fvt", "--set", "overrides.ra=zzzzz"), "'zzzzz'", "source"),
     "override of a method without any": (("--method", "random", "--set", "overrides.ra=river"), "takes no overrides"),
     "vocabulary too small": (("--vocab-size", 20), "20 tokens is too small"),
-    "vocabulary of no tokens": (("--vocab-size", 0), "vocab_size = 0"),
+    "vocabulary of no tokens": (("--vocab-size", 0), "--vocab-size 0 is not possible: give some thousand"),
     "temperature 0": (("--set", "temperature=0"), "temperature = 0", "above 0"),
     "neighbours 0": (("--set", "neighbours=0"), "neighbours = 0", "1 or more"),
     "negative seed": (("--seed", -1), "seed = -1"),

@@ -52,6 +52,17 @@ def test_another_run_is_rejected_with_the_value_that_differs(tmp_path: Path):
         pass
 
 
+@pytest.mark.parametrize(("stages", "key"), [(1, "`training.steps`"), (2, r"training\.stages\[0\]\.steps")])
+def test_the_steps_of_an_only_stage_are_those_of_the_training(tmp_path: Path, stages: int, key: str):
+    def planned(steps: int) -> WorkFolder:
+        return work(tmp_path, {"training": {"stages": [{"steps": steps}] * stages}})
+
+    with planned(20).claim():
+        pass
+    with pytest.raises(InputError, match=f"its {key} was 20, here it is 30"), planned(30).claim():
+        pass
+
+
 def test_another_run_is_rejected_in_the_words_of_a_recipe(tmp_path: Path):
     with work(tmp_path, {"tables": {"training": {"steps": 4}}}).claim():
         pass

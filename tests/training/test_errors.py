@@ -100,7 +100,7 @@ def test_an_output_that_exists_is_rejected_before_any_work_and_replaced_with_ove
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [(r"stages\[0\]\.learning_rate", {"learning_rate": 2e-2}), ("seed", {"seed": 3}), ("batch", {"batch": 2})],
+    [("`learning_rate`", {"learning_rate": 2e-2}), ("seed", {"seed": 3}), ("batch", {"batch": 2})],
 )
 def test_checkpoints_of_another_training_are_rejected_with_the_difference(killed_copy, name, other):
     run = killed_copy()

@@ -154,6 +154,8 @@ def validate_transfer(options: Transfer) -> None:
     Raises:
         InputError: An option has an impossible value, or evidence that the method needs is not given.
     """
+    if options.vocab_size < 1:  # how many tokens a tokenizer needs at least is known once it is loaded
+        raise InputError(f"`vocab_size={options.vocab_size}` is not possible: give some thousand tokens, such as 32000")
     for name, (least, most) in _RANGES.items():
         check_number(name, getattr(options, name), least, most)
     if options.aligned_by not in get_args(AlignedBy):

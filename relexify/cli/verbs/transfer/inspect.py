@@ -57,6 +57,8 @@ def inspect(
     file = model / MIXTURE_FILE if model.is_dir() else model
     if model.is_dir() and not file.is_file():
         raise InputError(f"{model} contains no {MIXTURE_FILE}: give a folder written by relexify transfer")
+    if model.is_file() and model.suffix != Path(MIXTURE_FILE).suffix:
+        raise InputError(f"{model} is neither a model nor a mixture file: give a folder written by relexify transfer")
     mixture = Mixture.load(file)
     if tokens:
         result = _print_tokens(model, mixture, tokens, sources)

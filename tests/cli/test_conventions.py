@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,15 @@ def test_every_verb_has_a_result_in_json(name):
     for verb in getattr(COMMANDS[name], "commands", {name: COMMANDS[name]}).values():
         source = ast.parse(inspect.getsource(inspect.unwrap(verb.callback)))
         assert "emit" in {node.func.id for node in ast.walk(source) if _is_name_call(node)}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_an_option_names_only_options_of_the_same_verb(name):
+    for verb in getattr(COMMANDS[name], "commands", {name: COMMANDS[name]}).values():
+        known = {option for parameter in verb.params for option in parameter.opts}
+        for parameter in verb.params:
+            text = re.sub(r"(relexify )?transfer --method", "", getattr(parameter, "help", None) or "")
+            assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= known, parameter.name
 
 
 def _is_name_call(node: ast.AST) -> bool:
@@ -109,6 +119,7 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     )
     assert "blend: a token becomes its translations" in translated.out
     assert "aligned vectors" not in translated.out
+    assert f"dictionary {world.dictionary.name} (" in translated.out
     swapped = ("--dictionary", world.dictionary, "--set", "dictionary_swapped=true", "--dry-run")
     assert_error(relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *swapped), "look swapped")
     assert list(tmp_path.iterdir()) == []

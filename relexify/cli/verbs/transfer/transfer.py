@@ -132,6 +132,8 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
+    if evidence.lexicon is not None:
+        given[0] = f"dictionary {evidence.lexicon.name} ({len(evidence.lexicon):,} entries)"
     if options.keep_source:
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
     elif named := options.tokenizer or options.donor:

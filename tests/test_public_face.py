@@ -9,6 +9,8 @@ import tomllib
 from pathlib import Path
 
 import typer
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 import relexify
 
@@ -51,6 +53,20 @@ def test_every_file_that_is_not_python_is_package_data():
     included = {path for pattern in patterns["relexify"] for path in root.glob(pattern)}
     others = {path for path in root.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
     assert others == included
+
+
+def test_the_oldest_versions_that_are_tested_are_the_lower_bounds():
+    root = Path(relexify.__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    tools = {"dev", "docs"}  # needed by no user
+    extras = [each for name, group in project["optional-dependencies"].items() if name not in tools for each in group]
+    needed = [Requirement(each) for each in [*project["dependencies"], *extras]]
+    bounds = {each.name: Version(*(one.version for one in each.specifier if one.operator == ">=")) for each in needed}
+    pins = (line.split("==") for line in (root / "constraints-oldest.txt").read_text().split())
+    oldest = {name: Version(version) for name, version in pins}
+    # The oldest typer and matplotlib use what the newest versions of these call deprecated.
+    assert oldest.keys() - bounds.keys() == {"click", "pyparsing"}
+    assert oldest | bounds == oldest
 
 
 def test_make_installs_every_extra_that_tests_need():

@@ -228,7 +228,7 @@ class Comparison:
                 plans=dict(content["plans"]),
                 costs={run: tuple(TrainingCost(**cost) for cost in found) for run, found in content["costs"].items()},
                 shares={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
-                settings=dict(content.get("settings", {})),
+                settings={run: dict(found) for run, found in content.get("settings", {}).items()},
             )
         except KeyError as error:
             raise InputError(f"{path} is not a comparison (it lacks {error}): write the report again") from error

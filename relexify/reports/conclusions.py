@@ -45,7 +45,7 @@ def conclude(comparison: Comparison) -> list[Conclusion]:
         if not math.isfinite(score.mean):
             text = f"{run} diverged. Its score is not a number: try a lower learning rate."
             found.append(Conclusion("poor", text))
-        elif score.mean > starts[run]:
+        elif round(score.mean - starts[run], 3) > 0:  # as they are shown
             text = (
                 f"{run} got worse in training. It starts with {starts[run]:.3f} bits per byte and ends with "
                 f"{score.mean:.3f}: try a lower learning rate, or fewer steps."
@@ -76,7 +76,7 @@ def _best(comparison: Comparison, best: str, second: str) -> Conclusion:
             "open",
             f"{best} has the lowest score, but the difference may be chance. {scores} Compare {seeds} (compare.seeds).",
         )
-    one_seed = " With one seed, a small difference may be chance." if max(first.seeds, next_best.seeds) == 1 else ""
+    one_seed = " With one seed, a small difference may be chance." if min(first.seeds, next_best.seeds) == 1 else ""
     return Conclusion("good", f"{best} is the best. {scores}{one_seed}")
 
 
@@ -86,7 +86,8 @@ def _may_be_chance(first: Statistic, second: Statistic) -> bool:
     if first.deviation is None or second.deviation is None:
         return is_close(difference)
     error = math.hypot(first.deviation / math.sqrt(first.seeds), second.deviation / math.sqrt(second.seeds))
-    return difference < _DEVIATIONS * error
+    # Two or three seeds may agree by chance, so scores that are shown alike are never told apart.
+    return round(difference, 3) == 0 or difference <= _DEVIATIONS * error
 
 
 def _differences(comparison: Comparison) -> list[Conclusion]:

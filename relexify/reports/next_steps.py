@@ -26,8 +26,8 @@ __all__ = ["after_training", "after_transfer"]
 
 _SHORT, _SHORT_LENGTH = ["--steps", "20", "--batch", "8"], ["--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
-_ADVICE_LENGTH = 128
-"""Tokens per sequence of the trainings of `relexify advise`."""
+_ADVICE_LENGTH, _ADVICE_STEPS = 128, 20
+"""Tokens per sequence, and steps, of the trainings of `relexify advise`."""
 _TEXTS_OF_TARGET = ("corpus", "held_out")
 _TEXTS = (*_TEXTS_OF_TARGET, "source_corpus", "source_held_out")
 _OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
@@ -146,7 +146,8 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
     words = ["relexify", "advise", command["model"], *transfer_arguments(command, as_advice=True)]
     words += repeated_option("--method", methods)
     if longest is not None and longest < _ADVICE_LENGTH:
-        words += ["--length", str(longest)]
+        # More steps, so that no fewer tokens are seen: an advice after fewer of them is not reliable.
+        words += ["--length", str(longest), "--steps", str(-(-_ADVICE_STEPS * _ADVICE_LENGTH // longest))]
     return shlex.join([*words, "--output", f"{model}-advice"])
 
 

@@ -259,7 +259,8 @@ def _perplexity(score: Statistic) -> str:
 
 
 def _not_reached(comparison: Comparison, run: str) -> str:
-    return f"not within {comparison.mean_curve(run).last.step:,} steps"
+    steps = comparison.mean_curve(run).last.step
+    return f"not within {steps:,} step{'s' * (steps != 1)}"
 
 
 def _factor(factor: float) -> str:

@@ -89,7 +89,12 @@ MEANT_ON_PAGE = {
     "results.md": {"MODEL": "gpt2-swahili-trained", "GRAFTED": "gpt2-swahili"},
     "methods.md": {"--rank 400": "8"},
     "compression.md": {"--rank 200": "8", "--set rank=200": "rank=8"},
-    "summary.md": {"OUTPUT": "gpt2-swahili", "TRAINED": "gpt2-swahili-trained", "transfer smollm2-135m": "gpt2"},
+    "summary.md": {
+        "OUTPUT": "gpt2-swahili",
+        "WORD": "shule",
+        "TRAINED": "gpt2-swahili-trained",
+        "transfer smollm2-135m": "gpt2",
+    },
     "papers.md": {
         "GRAFTED": "gpt2-swahili",
         "TRAINED": "gpt2-swahili-trained",

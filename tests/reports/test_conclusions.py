@@ -40,6 +40,22 @@ def test_several_seeds_are_judged_by_their_deviation(spread, kind):
     assert best.kind == kind
 
 
+@pytest.mark.parametrize("other", [1.2, 1.2003])
+def test_scores_that_are_shown_alike_are_not_told_apart_however_many_seeds_agree(other):
+    (best,) = conclude(compare(fast=[{0: 3.0, 100: 1.2}] * 2, slow=[{0: 3.0, 100: other}] * 2))
+    assert best.kind == "open"
+
+
+def test_a_single_seed_is_mentioned_if_only_one_of_two_runs_has_it():
+    (best,) = conclude(compare(fast=FAST, slow=[SLOW] * 3))
+    assert "With one seed" in best.text
+
+
+def test_a_score_that_ends_as_it_starts_did_not_get_worse():
+    found = conclude(compare(fast=FAST, slow={0: 3.0, 100: 3.0003}))
+    assert not any("got worse" in each.text for each in found)
+
+
 def test_runs_that_differ_in_the_unigram_prior_are_named_in_every_report(tmp_path):
     prior = "transfer.unigram_prior"
     comparison = replace(compare(blend=FAST, fvt=SLOW), settings={"blend": {prior: True}, "fvt": {prior: False}})

@@ -98,7 +98,7 @@ def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command
     ("command", "longest", "options"),
     [
         ({}, None, "--method blend --method fvt"),
-        ({"method": "wechsel"}, 64, "--method wechsel --method blend --method fvt --length 64"),
+        ({"method": "wechsel"}, 64, "--method wechsel --method blend --method fvt --length 64 --steps 40"),
         (
             {"keep_source": True, "added_tokens": 20},
             512,

@@ -110,11 +110,10 @@ def _cut(sides: Sequence[int | None], length: int) -> list[list[int]]:
     """
     text = [position for position, side in enumerate(sides) if side == 1]
     overlap, room = length // 4, length - len(sides) + len(text)
-    windows = []
-    for first in range(0, max(1, len(text) - overlap), max(1, room - overlap)):
-        left_out = {*text[:first], *text[first + room :]}
-        windows.append([position for position in range(len(sides)) if position not in left_out])
-    return windows
+    start = text[0] if text else len(sides)
+    before, after = range(start), range(start + len(text), len(sides))
+    firsts = range(0, max(1, len(text) - overlap), max(1, room - overlap))
+    return [[*before, *text[first : first + room], *after] for first in firsts]
 
 
 def _shorten(text: str, tokenizer: PreTrainedTokenizerFast, tokens: int) -> str:

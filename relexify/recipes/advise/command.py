@@ -20,6 +20,8 @@ def transfer_command(advice: Advice) -> list[str]:
     """
     transfer = replace(with_method(advice.options.transfer, advice.best), unigram_prior=True)
     changed = table_of(transfer)
+    if not transfer.keep_source:
+        changed.pop("added_tokens", None)  # the size of the extension that an advice compares with
     command = ["relexify", "transfer", transfer.model, f"{Path(transfer.model).name}-{advice.best}"]
     for name in OPTIONS:
         # The texts are not in a table of a recipe, and its paths are absolute: take both as they were given.

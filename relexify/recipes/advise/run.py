@@ -171,7 +171,8 @@ def run_advise(options: Advise) -> Advice:
 
 def _plan(options: Advise, runs: Sequence[Run]) -> str:
     """Return what will be trained, or built, and which of it was not named but is needed to compare with."""
-    work = f"{len(runs)} trainings of {options.steps:,} steps" if options.steps else f"{len(runs)} methods, not trained"
+    work = f"{len(runs)} method{'s' * (len(runs) != 1)}, "
+    work += f"each trained for {options.steps:,} steps" if options.steps else "not trained"
     added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]
     tried = ", ".join(run.name for run in runs if run.name not in added)
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")

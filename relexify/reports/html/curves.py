@@ -12,6 +12,8 @@ _WIDTH, _HEIGHT = 760, 320
 _RIGHT, _TOP, _BOTTOM = 14, 14, 48
 _MARGIN, _DIGIT = 20, 11
 """Space to the left of the plot, and for each character of a number there; a phone shows them in a larger font."""
+_FALL = 0.005
+"""Share of its first value by which a curve must fall to count as falling."""
 COLOURS = 7
 """Colours of the style sheet (`--c0` …) that lines take in turn; when they are used again, lines are dashed."""
 
@@ -88,7 +90,7 @@ def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float
     most = low + 4 * (peaks[(len(peaks) - 1) // 2] - low)
     if most == low:
         most = peaks[-1]
-    falling = [points for points in curves if points[-1][1] <= points[0][1]]
+    falling = [points for points in curves if points[-1][1] < (1 - _FALL) * points[0][1]]
     for points in falling:
         end = points[-1][0]
         peak = max(value for step, value in points if len(points) <= 3 or step >= end / 4)

@@ -22,7 +22,6 @@ from relexify.storage.files import check_output
 from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
 from relexify.storage.work import output_notes, read_notes
-from relexify.systems.transfer.defaults import DEFAULT_ADDED
 from relexify.systems.transfer.options import (
     EVIDENCE_OPTIONS,
     USAGE_OPTIONS,
@@ -178,8 +177,6 @@ def validate_transfer(options: Transfer) -> None:
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")
     if options.keep_source:
         _check_extension(options, method)
-    elif options.added_tokens != DEFAULT_ADDED:
-        raise InputError("`added_tokens` is the number of tokens that `keep_source` adds: give both, or leave it out")
     for kind in method.needs:
         name, missing = _MISSING.get(kind, ("", ""))
         if name and getattr(options, name) is None:

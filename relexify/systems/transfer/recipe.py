@@ -62,7 +62,7 @@ def _check(options: Transfer, context: RunContext) -> None:
 def _decided(options: Transfer) -> dict[str, bool]:
     from relexify.systems.transfer.initialisation import has_prior
 
-    return {"unigram_prior": has_prior(options)}
+    return {} if options.unigram_prior is not None else {"unigram_prior": has_prior(options)}
 
 
 STEPS.add(

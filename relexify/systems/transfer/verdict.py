@@ -104,7 +104,7 @@ def judge(start: Start) -> Verdict:  # noqa: PLR0911
         if "dictionary" in complaint.changes and own is not None:
             reason += (
                 f" Without the dictionary, the score before training may stay about as it is ({own:.3f}), or be a "
-                "little worse: it does not predict the score after training."
+                "little worse: this score does not predict the one after training."
             )
         return replace(complaint, reason=reason)
     if praise := _praise(start):
@@ -133,7 +133,7 @@ def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> V
     compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
     gain = min(baselines.values()) - own
     if gain >= GAIN:
-        works = "the spelling of the tokens and those that both vocabularies have help"
+        works = "spelling, and tokens that both vocabularies have, help"
         if not _is_text_alone(start):
             works = "the evidence works"
         reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: {works}."

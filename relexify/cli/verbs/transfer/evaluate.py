@@ -134,7 +134,7 @@ def _score_text(
     for score in scores:
         shown.add_row(score.metric, format_score(score), score.measured_on)
     print_table(shown)
-    windows = f"In windows of at most {options.length:,} tokens (--set length=N)"
+    windows = f"In windows of at most {options.length:,} tokens, or as many as the model reads (--set length=N)"
     about = f"{windows}: compare only scores of the same text and windows."
     results.print(about, highlight=False, soft_wrap=not results.is_terminal)
     if any("perplexity" in score.metric for score in scores):

@@ -38,7 +38,7 @@ def inspect(
 ) -> None:
     """Show which source tokens a target token was mixed from, with their weights.
 
-    Of blend, each source token is a translation, that of a similar word, or a part of the spelling.
+    With blend, a source token is a translation of the word, a translation of a similar word, or a part of its spelling.
     Without TOKENS, show the most frequent whole words, grouped by what they were made from; with --sample, a random
     sample of all tokens that were not copied. Words that are not tokens are reported, with the tokens that they are
     split into. With --since, show instead how far the embeddings have moved since then, by tenths of the

@@ -12,6 +12,7 @@ from relexify.cli.console import emit
 from relexify.cli.options import METHOD, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
+from relexify.errors import InputError
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ def transfer(
         overwrite=overwrite,
     )
     options = apply_settings("transfer", options, settings)
+    # Here alone: an advice compares a replaced vocabulary with one that is extended by so many tokens.
+    if options.added_tokens != DEFAULT_ADDED and not options.keep_source:
+        raise InputError("--added-tokens is the number of tokens that --keep-source adds: give both, or leave it out")
     evidence = prepare_transfer(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     options = replace(options, device=chosen_device(options.device))

@@ -152,7 +152,8 @@ def test_a_run_until_the_first_phase_needs_no_parallel_text(texts: Texts, tmp_pa
     options += ["--set", f"alignment={tmp_path / 'missing.links'}"]
     position = options.index("--bitext")
     del options[position : position + 2]
-    needed = relexify("trelm", texts.model, tmp_path / "out", *options, "--until", "specific")
+    later = [*options, "--set", "until=specific"]
+    needed = relexify("trelm", texts.model, tmp_path / "out", *later)
     assert (needed.status, "give it as --bitext" in needed.err) == (2, True), needed.err
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err

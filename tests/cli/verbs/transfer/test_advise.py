@@ -35,7 +35,7 @@ def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_p
     )
     outcome = relexify(*arguments)
     assert outcome.status == 0, outcome.err
-    plan = "4 trainings of 2 steps: fvt, blend; to compare with, blend-without-dictionary, random"
+    plan = "4 methods, each trained for 2 steps: fvt, blend; to compare with, blend-without-dictionary, random"
     assert plan in outcome.err
     assert outcome.err.index(plan) < outcome.err.index("building fvt")
     found = json.loads(outcome.out)

@@ -135,6 +135,8 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
                 direction = directions[used - 1]
                 np.subtract(products[atom], share.dot(directions[: used - 1], out=work), out=direction)
                 saxpy(direction, left, a=-product / square)  # in place
+            if used == 0:
+                continue  # older versions of scipy reject an empty system
             coefficients[row, :used] = solve_triangular(
                 shares[:used, :used], projections[:used], trans=1, lower=True, unit_diagonal=True, check_finite=False
             )

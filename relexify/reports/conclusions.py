@@ -24,7 +24,7 @@ class Conclusion:
     """A remark on a comparison.
 
     Attributes:
-        kind: `good` if a run is the best, `open` if this cannot be told or needs a remark, `poor` if a run failed.
+        kind: `good` if a run is the best, `open` if this is not clear or needs a remark, `poor` if a run failed.
         text: The remark; its first sentence is its headline.
     """
 
@@ -86,7 +86,7 @@ def _may_be_chance(first: Statistic, second: Statistic) -> bool:
     if first.deviation is None or second.deviation is None:
         return is_close(difference)
     error = math.hypot(first.deviation / math.sqrt(first.seeds), second.deviation / math.sqrt(second.seeds))
-    # Two or three seeds may agree by chance, so scores that are shown alike are never told apart.
+    # Two or three seeds may agree by chance, so scores that are shown alike count as equal.
     return round(difference, 3) == 0 or difference <= _DEVIATIONS * error
 
 

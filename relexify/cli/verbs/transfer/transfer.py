@@ -96,7 +96,7 @@ def transfer(
         overwrite=overwrite,
     )
     options = apply_settings("transfer", options, settings)
-    # Here alone: an advice compares a replaced vocabulary with one that is extended by so many tokens.
+    # Here alone: an advice compares a replaced vocabulary with one that is extended by that number of tokens.
     if options.added_tokens != DEFAULT_ADDED and not options.keep_source:
         raise InputError("--added-tokens is the number of tokens that --keep-source adds: give both, or leave it out")
     evidence = prepare_transfer(options)

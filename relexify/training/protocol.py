@@ -98,10 +98,6 @@ class RowLabelModel(Protocol):
 class ChunkedHead(Protocol):
     """An output head that computes its loss itself, for some positions at a time."""
 
-    @property
-    def bias(self) -> torch.Tensor | None:
-        """One number per token [V], if it has a bias."""
-
     def loss_weight(self) -> torch.Tensor:
         """Return all trained numbers that it scores with, but for the bias, as one tensor."""
 
@@ -121,10 +117,6 @@ class _DenseHead:
 
     def __init__(self, linear: nn.Linear) -> None:
         self.linear = linear
-
-    @property
-    def bias(self) -> torch.Tensor | None:
-        return self.linear.bias
 
     def loss_weight(self) -> torch.Tensor:
         return self.linear.weight

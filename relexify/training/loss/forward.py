@@ -164,13 +164,14 @@ def _streaming(model: PreTrainedModel, stream: torch.dtype | None) -> Iterator[N
 class _DeferredHead:
     """An output head that is computed together with the loss."""
 
-    head: ChunkedHead
+    module: Any
+    chunked: ChunkedHead
     loss: ChunkLoss
     chunk: int
 
     def nats(self, hidden: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        weight = self.head.loss_weight()
-        return chunked_loss(hidden, weight, self.head.bias, labels, chunk=self.chunk, loss=self.loss)
+        weight = self.chunked.loss_weight()
+        return chunked_loss(hidden, weight, self.module.bias, labels, chunk=self.chunk, loss=self.loss)
 
 
 class _SummedLoss:
@@ -197,7 +198,7 @@ class _SummedLoss:
                 raise TypeError(f"an output head is a {type(module).__name__}, which has no chunk_loss")
             # Once and for all: to find the number of positions may take long.
             chunk = head.chunk_positions(COMPILED_CHUNK if compiled else CHUNK)
-            self.heads[module] = _DeferredHead(head, head.chunk_loss(compiled=compiled), chunk)
+            self.heads[module] = _DeferredHead(module, head, head.chunk_loss(compiled=compiled), chunk)
 
     def __call__(self, input_ids: torch.Tensor, labels: torch.Tensor, **batch: Any) -> torch.Tensor:
         with whole_sequences():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from relexify.pretrained.architecture import IGNORED
 from relexify.systems.compression import embedding as sub_embedding
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.options import Compression
+from relexify.training import protocol
 from relexify.training.loss.forward import loss_forward, repeated_blocks
 from tests import pico
 
@@ -27,6 +29,15 @@ LAYERS = {
     "modernbert": "model.layers",
 }
 families = pytest.mark.parametrize("family", FAMILIES)
+PROTOCOLS = [each for each in vars(protocol).values() if getattr(each, "_is_runtime_protocol", False)]
+
+
+@pytest.mark.parametrize("tested", PROTOCOLS, ids=lambda tested: tested.__name__)
+def test_protocols_have_methods_alone_because_python_3_12_does_not_find_the_parameters_of_a_module(tested):
+    members = {name: value for name, value in vars(tested).items() if not name.startswith("_")}
+    assert members
+    assert all(inspect.isfunction(value) for value in members.values())
+    assert not vars(tested).get("__annotations__")
 
 
 def batch(model: Any, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:

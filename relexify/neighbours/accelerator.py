@@ -212,7 +212,7 @@ class _FirstPass:
     def __init__(self, keys: torch.Tensor) -> None:
         self.type = torch.float16 if _has_half_products(keys) else torch.float32
         self.is_rounded = self.type == torch.float32 and _rounds_inputs(keys)
-        # Rows of a multiple of 16 bytes: products of others take twice as long on a GPU.
+        # Rows of a multiple of 16 bytes, as fast products of a GPU need them.
         self.keys = keys.new_zeros(len(keys), -(-keys.shape[1] // _ALIGNED) * _ALIGNED, dtype=self.type)
         self.longest = self.rounding = keys.new_zeros(())
         largest = max(keys.max(), -keys.min()).clamp(min=torch.finfo(torch.float32).tiny)

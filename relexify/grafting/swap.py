@@ -14,10 +14,10 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from relexify.errors import GraftError
-from relexify.pretrained.architecture import check_fit, inner_encoder, position_padding
+from relexify.pretrained.architecture import check_fit, inner_encoder
 from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.same_encoder import check_same_encoder
 
 __all__ = ["Lexicon", "load_lexicon", "swap_lexicon"]
 
@@ -70,7 +70,7 @@ def swap_lexicon(model: Model, lexicon: Lexicon) -> Model:
     Raises:
         GraftError: The two encoders have different shapes, or count positions from different padding ids.
     """
-    _check_same_encoder(model.base_model, lexicon)
+    check_same_encoder(model.base_model, lexicon.encoder, lexicon.parameters, names=("the trained model", lexicon.name))
     swapped = copy.deepcopy(model)
     with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
         resize(swapped, count_rows(lexicon.encoder))
@@ -87,24 +87,3 @@ def swap_lexicon(model: Model, lexicon: Lexicon) -> Model:
                 if name.endswith("_token_id"):
                     setattr(config, name, value)
     return swapped
-
-
-def _check_same_encoder(encoder: PreTrainedModel, lexicon: Lexicon) -> None:
-    ours = {name: tuple(tensor.shape) for name, tensor in encoder.state_dict().items()}
-    theirs = {name: tuple(tensor.shape) for name, tensor in lexicon.encoder.state_dict().items()}
-    for name in sorted({*ours, *theirs}):
-        if "pooler" in name:  # part of the head: classifiers have one, language models do not
-            continue
-        here, there = ours.get(name), theirs.get(name)
-        first = 1 if name in lexicon.parameters else 0  # vocabularies may differ in size
-        if here is None or there is None or here[first:] != there[first:]:
-            raise GraftError(
-                f"the encoder of {lexicon.name} is not built like the trained one ({name} is {there} there, {here} "
-                "here): give a model that shares its encoder"
-            )
-    here_padding, there_padding = position_padding(encoder), position_padding(lexicon.encoder)
-    if here_padding != there_padding:
-        raise GraftError(
-            f"{lexicon.name} counts positions from its padding id {there_padding}, the trained encoder from "
-            f"{here_padding}: give a model whose padding token has the same id"
-        )

@@ -2,6 +2,7 @@
 
 architecture.py   what a model predicts, what it can read, where its parts are
 lexical.py        which parameters belong to the vocabulary
+same_encoder.py   whether two models share all but the vocabulary
 names.py          what a name means: folder, Hub, package
 loading.py        models and tokenizers by name
 packaged.py       weights that come in a Python package

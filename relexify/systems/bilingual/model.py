@@ -9,7 +9,6 @@ nothing is copied when the language changes.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,17 +18,15 @@ from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained.architecture import position_padding
 from relexify.pretrained.languages import check_languages
 from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.same_encoder import check_same_encoder, warn_if_trained_apart
 from relexify.systems.bilingual.kind import MODEL_TYPE
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
 
 MEMBERS = ("source", "target")
 """The attributes of the two models, whatever the names of the languages are."""
-
-logger = logging.getLogger(__name__)
 
 
 class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -257,36 +254,8 @@ def _check_pair(source: PreTrainedModel, target: PreTrainedModel, lexical: Seque
         raise GraftError(
             f"{type(source).__name__} is neither a decoder nor a masked language model: only those can be bilingual"
         )
-    # Positions that are counted from the padding id must be the same in both languages.
-    if position_padding(source) is not None and source.config.pad_token_id != target.config.pad_token_id:
-        raise GraftError(
-            f"{type(source).__name__} counts positions from its padding id, which is {source.config.pad_token_id} in "
-            f"one model and {target.config.pad_token_id} in the other: give models with the same padding id"
-        )
-    own, other = source.state_dict(), target.state_dict()
-    for name in sorted({*own, *other} - set(lexical)):
-        own_shape = tuple(own[name].shape) if name in own else None
-        other_shape = tuple(other[name].shape) if name in other else None
-        if own_shape != other_shape:
-            raise GraftError(
-                f"the two models do not share an encoder: {name} is {own_shape} in one and {other_shape} in the other; "
-                "give the model that the other was transferred from"
-            )
-    for name in lexical:  # these differ in their number of tokens, but not in their width
-        own_shape, other_shape = tuple(own[name].shape), tuple(other[name].shape)
-        if own_shape[1:] != other_shape[1:]:
-            raise GraftError(
-                f"the two models do not share an encoder: {name} is {own_shape} in one, {other_shape} in the other"
-            )
-    inner = [name for name in own if name not in lexical]
-    changed = [name for name in inner if not torch.equal(own[name].cpu().float(), other[name].cpu().float())]
-    if changed:
-        logger.warning(
-            "the encoders of the two models differ in %d of %d parameters: that of the first is used, "
-            "although the embeddings of the second were trained with another",
-            len(changed),
-            len(inner),
-        )
+    check_same_encoder(source, target, lexical)
+    warn_if_trained_apart(source, target, lexical)
 
 
 AutoConfig.register(BilingualConfig.model_type, BilingualConfig, exist_ok=True)

@@ -452,12 +452,12 @@ def test_the_swapped_vocabulary_may_be_larger(trained, tmp_path):
 
 def test_another_encoder_is_rejected(trained, tmp_path):
     pico.saved("modernbert", tmp_path / "other")
-    with pytest.raises(GraftError, match="not built like the trained one"):
+    with pytest.raises(GraftError, match="do not share an encoder"):
         swap_lexicon(trained.parser, load_lexicon(tmp_path / "other"))
     parser, _ = noisy("roberta")
     model, tokenizer = pico.pair("roberta")
     model.config.pad_token_id = 3
     model.save_pretrained(tmp_path / "moved")
     tokenizer.save_pretrained(tmp_path / "moved")
-    with pytest.raises(GraftError, match="padding id 3"):
+    with pytest.raises(GraftError, match="padding id, which is 1 in the trained model and 3"):
         swap_lexicon(parser, load_lexicon(tmp_path / "moved"))

@@ -210,7 +210,7 @@ def test_models_of_other_shapes_and_families_are_rejected():
         BilingualModel.join(small, small, LANGUAGES)
     moved = copy.deepcopy(pairs("roberta")[2])
     moved.config.pad_token_id = 0
-    with pytest.raises(GraftError, match="counts positions from its padding id"):
+    with pytest.raises(GraftError, match="positions are counted from the padding id"):
         BilingualModel.join(pairs("roberta")[0], moved, LANGUAGES)
 
 

@@ -8,7 +8,6 @@ the mean of the word embeddings.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Sequence
 
 import torch
@@ -16,8 +15,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained.architecture import position_padding
 from relexify.pretrained.languages import check_languages
+from relexify.pretrained.same_encoder import check_same_encoder, warn_if_trained_apart
 from relexify.systems.trelm.model.backbone import encoder_layers, family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
@@ -26,13 +25,9 @@ from relexify.systems.trelm.model.xlm import as_bert
 __all__ = ["with_one_language", "with_trilayer"]
 
 _WORDS = "embeddings.word_embeddings.weight"
-_LEXICAL = (_WORDS, "embeddings.position_ids", "embeddings.token_type_ids")
-"""Entries in the state of an encoder that belong to one language, and buffers."""
+"""The name of the word embeddings inside an encoder."""
 _VOCABULARY_ENTRIES = ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
 """Entries of a config that belong to the vocabulary."""
-_EXPECTED = "give the model that the other was transferred from, and the other as relexify transfer wrote it"
-
-logger = logging.getLogger(__name__)
 
 
 def with_trilayer(
@@ -244,33 +239,11 @@ def _check_target(source: PreTrainedModel, target: PreTrainedModel) -> None:
     """
     kinds = [str(getattr(model.config, "model_type", None)) for model in (source, target)]
     if kinds[0] != kinds[1]:
-        raise GraftError(f"the models are a {kinds[0]} and a {kinds[1]}: {_EXPECTED}")
+        raise GraftError(
+            f"the models are a {kinds[0]} and a {kinds[1]}: give two of one family, the second made from the first"
+        )
     family_of(target.config)
     if target.get_output_embeddings() is None:
         raise GraftError(f"{type(target).__name__} has no head for masked tokens: load it with one")
-    ours, theirs = (
-        {
-            name: value
-            for name, value in model.base_model.state_dict().items()
-            if name not in _LEXICAL and not name.startswith("pooler.")
-        }
-        for model in (source, target)
-    )
-    for name in sorted({*ours, *theirs}):
-        here, there = (tuple(values[name].shape) if name in values else None for values in (ours, theirs))
-        if here != there:
-            raise GraftError(f"{name} is {here} in one model and {there} in the other: {_EXPECTED}")
-    first, second = (model.config.pad_token_id for model in (source, target))
-    if position_padding(source) is not None and first != second:
-        raise GraftError(
-            f"{type(source).__name__} counts positions from its padding id, which is {first} in one model and {second} "
-            "in the other: give models with the same padding id"
-        )
-    changed = [name for name in ours if not torch.equal(ours[name].cpu().float(), theirs[name].cpu().float())]
-    if changed:
-        logger.warning(
-            "The encoders of the two models differ in %d of %d parameters. The source model's is used, to which the "
-            "embeddings of the other were not trained.",
-            len(changed),
-            len(ours),
-        )
+    check_same_encoder(source.base_model, target.base_model, {_WORDS})
+    warn_if_trained_apart(source.base_model, target.base_model, {_WORDS})

@@ -1,0 +1,84 @@
+"""Whether two models share an encoder: the same parameters, apart from those of the vocabulary."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+import torch
+from transformers import PreTrainedModel
+
+from relexify.errors import GraftError
+from relexify.pretrained.architecture import position_padding
+
+__all__ = ["check_same_encoder", "warn_if_trained_apart"]
+
+logger = logging.getLogger(__name__)
+
+
+def check_same_encoder(
+    first: PreTrainedModel,
+    second: PreTrainedModel,
+    lexical: Collection[str],
+    *,
+    names: tuple[str, str] = ("one model", "the other"),
+) -> None:
+    """Validate that two models are built alike, apart from the number of their tokens; values may differ.
+
+    Args:
+        first: A model, or its encoder alone.
+        second: The same of the other model.
+        lexical: Names of the parameters and buffers with one entry per token.
+        names: What the message calls the two.
+
+    Raises:
+        GraftError: Their parameters have different shapes, or they count positions from different padding ids.
+    """
+    shapes, other_shapes = ({name: tuple(t.shape) for name, t in _state(model).items()} for model in (first, second))
+    for name in sorted({*shapes, *other_shapes}):
+        shape, other_shape = shapes.get(name), other_shapes.get(name)
+        start = 1 if name in lexical else 0
+        if shape is None or other_shape is None or shape[start:] != other_shape[start:]:
+            raise GraftError(
+                f"the two models do not share an encoder: {name} is {_shown(shape)} in {names[0]} and "
+                f"{_shown(other_shape)} in {names[1]}; give the model that the other was transferred from, and the "
+                "other as relexify transfer wrote it"
+            )
+    # Models are rebuilt from their configs, so these decide; the module only shows whether the padding id matters.
+    padding, other_padding = (
+        None if position_padding(model) is None else model.config.pad_token_id for model in (first, second)
+    )
+    if padding != other_padding:
+        raise GraftError(
+            f"positions are counted from the padding id, which is {padding} in {names[0]} and {other_padding} in "
+            f"{names[1]}: give models with the same padding id"
+        )
+
+
+def warn_if_trained_apart(first: PreTrainedModel, second: PreTrainedModel, lexical: Collection[str]) -> None:
+    """Warn if the encoders of two models that are built alike have different values, where that of the first is used.
+
+    Args:
+        first: A model, or its encoder alone.
+        second: The same of the other model.
+        lexical: Names of the parameters and buffers with one entry per token.
+    """
+    values, other_values = _state(first), _state(second)
+    inner = [name for name in values if name not in lexical]
+    changed = [name for name in inner if not torch.equal(values[name].cpu().float(), other_values[name].cpu().float())]
+    if changed:
+        logger.warning(
+            "the encoders of the two models differ in %d of %d parameters: that of the first is used, "
+            "although the embeddings of the second were trained with another",
+            len(changed),
+            len(inner),
+        )
+
+
+def _state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Return all parameters and buffers but the pooler's, which is part of a head: classifiers have one."""
+    return {name: tensor for name, tensor in model.state_dict().items() if "pooler" not in name.split(".")}
+
+
+def _shown(shape: tuple[int, ...] | None) -> str:
+    return "missing" if shape is None else str(shape)

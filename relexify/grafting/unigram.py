@@ -39,16 +39,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from relexify.errors import InputError, VocabularyError
 from relexify.grafting.graft import is_tied
 from relexify.pretrained.architecture import (
+    IGNORED,
     Architecture,
     architecture_of,
     check_fit,
     encoder_frame,
     logit_factor,
-    text_start,
     usable_length,
 )
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.progress import Advance, track
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.tokens import encoder_of, make_encodable, separator_of
@@ -404,14 +405,13 @@ def _batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, stream:
 
 def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> _Batch:
     """Return windows [windows × length] as a model of some architecture reads them."""
-    tokens = torch.from_numpy(windows)
     if kind == "decoder":
-        before = torch.tensor(text_start(tokenizer), dtype=torch.int64).expand(len(tokens), -1)
-        extra = max(0, before.shape[1] - 1)  # the last one takes the place of the first token, others take room
-        read, written = tokens[:, extra:-1], tokens[:, extra + 1 :]
-        read = torch.cat([before, read[:, 1:]], dim=1) if before.shape[1] else read
-        predicts = pad(torch.ones_like(written, dtype=torch.bool), (extra, 0))
-        return _Batch({"input_ids": read}, predicts, written.flatten())
+        start = text_start(tokenizer)
+        first = extra_length(start)
+        read, written = map(torch.from_numpy, begin_windows(start, windows[:, first:-1], windows[:, first + 1 :]))
+        predicts = written != IGNORED
+        return _Batch({"input_ids": read}, predicts, written[predicts])
+    tokens = torch.from_numpy(windows)
     if kind == "encoder-decoder":
         read, written = (half.contiguous() for half in tokens.tensor_split(2, dim=1))
         inputs = {"input_ids": read, "labels": written}

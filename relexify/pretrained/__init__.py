@@ -1,6 +1,7 @@
 """Everything that depends on Hugging Face.
 
 architecture.py   what a model predicts, what it can read, where its parts are
+text_start.py     the special tokens that windows of text begin with, for a decoder
 lexical.py        which parameters belong to the vocabulary
 same_encoder.py   whether two models share all but the vocabulary
 names.py          what a name means: folder, Hub, package

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from relexify.errors import VocabularyError
@@ -22,7 +22,6 @@ __all__ = [
     "inner_encoder",
     "logit_factor",
     "position_padding",
-    "text_start",
     "tokenizer_frame",
     "usable_length",
 ]
@@ -125,18 +124,6 @@ def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
     if not text:
         return encoding.ids, []
     return encoding.ids[: text[0]], encoding.ids[text[-1] + 1 :]
-
-
-def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids of the special tokens that the tokenizer itself puts before a text, for a decoder.
-
-    Decoders such as Llama and Gemma were trained with their beginning-of-text token as the first token of a text, and
-    are used with it; XGLM with its end token, GLM with two tokens, others with none.
-    """
-    framed: list[int] = tokenizer("a").input_ids
-    text: list[int] = tokenizer("a", add_special_tokens=False).input_ids
-    starts = (index for index in range(len(framed)) if framed[index : index + len(text)] == text)
-    return framed[: next(starts, 0)] if text else []
 
 
 def logit_factor(config: PreTrainedConfig) -> float:

@@ -16,7 +16,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame, text_start
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
+from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.tokens import encoder_of, make_encodable, separator_of
 
 __all__ = ["MASK_STRIDE", "WINDOW", "HeldOut", "held_out_windows", "sample_size", "warn_about_unknown"]
@@ -82,12 +83,7 @@ def held_out_windows(
     warn_about_unknown(tokenizer, stream)
     if kind == "decoder":
         start = text_start(tokenizer)
-        # The last special token before a text takes the place of the token before it, others take room.
-        inputs, labels = _decoder_windows(stream, separator, length - max(0, len(start) - 1))
-        if start:
-            before = np.tile(start, (len(inputs), 1))
-            inputs = np.concatenate([before, inputs[:, 1:]], axis=1)
-            labels = np.concatenate([np.full_like(before[:, 1:], IGNORED), labels], axis=1)
+        inputs, labels = begin_windows(start, *_decoder_windows(stream, separator, length - extra_length(start)))
         size += len(lines)  # a decoder predicts the line breaks too
     else:
         inputs, labels = _encoder_windows(tokenizer, stream, separator, length, mask_stride)

@@ -17,7 +17,8 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from relexify.errors import InputError, VocabularyError
-from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame, text_start
+from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
+from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.training.data.packing import PackedText
 
 __all__ = ["Batches", "Blocks", "Masks", "MixedTexts", "Sequences", "TwoTexts"]
@@ -69,9 +70,8 @@ class Blocks:
         seed: int = 0,
     ) -> None:
         self.frame = encoder_frame(tokenizer) if kind == "encoder" else ([], [])
-        self.start = torch.tensor(text_start(tokenizer) if kind != "encoder" else [], dtype=torch.int64)
-        # The last special token before a text takes the place of the token before it, others take room.
-        self.body = length - len(self.frame[0]) - len(self.frame[1]) - max(0, len(self.start) - 1)
+        self.start = text_start(tokenizer) if kind != "encoder" else []
+        self.body = length - len(self.frame[0]) - len(self.frame[1]) - extra_length(self.start)
         self.count = packed.blocks(self.body)
         self.packed, self.seed = packed, seed
         if self.count < 1:
@@ -91,16 +91,15 @@ class Blocks:
         width = self.body + (self.masks is None)  # a decoder needs the next token as the last label
         by_epoch = (divmod(position, self.count) for position in positions)
         starts = np.array([int(self._order(epoch)[index]) * self.body for epoch, index in by_epoch])
-        rows = torch.from_numpy(self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64))
+        rows = self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64)
         if self.masks is None:
-            inputs, labels = rows[:, :-1], rows[:, 1:].contiguous()
-            if len(self.start):  # as in scores and in use, a sequence begins with it
-                before = self.start.expand(len(rows), -1)
-                inputs = torch.cat([before, inputs[:, 1:]], dim=1)
-                labels = torch.cat([torch.full_like(before[:, 1:], IGNORED), labels], dim=1)
-            return {"input_ids": inputs.contiguous(), "labels": labels}
-        before, after = (torch.tensor(ids, dtype=torch.int64).expand(len(rows), -1) for ids in self.frame)
-        return self.masks(torch.cat([before, rows, after], dim=1), positions)
+            inputs, labels = begin_windows(self.start, rows[:, :-1], rows[:, 1:])
+            return {
+                "input_ids": torch.from_numpy(inputs).contiguous(),
+                "labels": torch.from_numpy(labels).contiguous(),
+            }
+        before, after = (np.tile(np.array(ids, dtype=np.int64), (len(rows), 1)) for ids in self.frame)
+        return self.masks(torch.from_numpy(np.concatenate([before, rows, after], axis=1)), positions)
 
     @lru_cache(maxsize=2)  # noqa: B019 (lives as long as the Blocks, which live as long as the run)
     def _order(self, epoch: int) -> np.ndarray:

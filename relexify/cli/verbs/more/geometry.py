@@ -119,13 +119,8 @@ def _states(
     """Return the hidden states of a text, and the names of its most frequent words that are tokens."""
     import numpy as np
 
-    from relexify.pretrained.architecture import (
-        IGNORED,
-        architecture_in_config,
-        encoder_frame,
-        text_start,
-        usable_length,
-    )
+    from relexify.pretrained.architecture import IGNORED, architecture_in_config, encoder_frame, usable_length
+    from relexify.pretrained.text_start import text_start
     from relexify.reports import hidden_states
     from relexify.scoring import held_out_windows
     from relexify.text import Corpus

@@ -199,6 +199,17 @@ def test_an_indented_dictd_entry_and_one_that_only_refers_elsewhere(tmp_path):
     assert BilingualLexicon.load(tmp_path).pairs == (("gold", "aurarius"), ("gold", "aureus"), ("gold", "aurum"))
 
 
+def test_every_pronunciation_of_a_dictd_headword_is_left_out(tmp_path):
+    entries = {
+        "aboriginal": "Aboriginal //ˌæb.əˈɹɪd͡ʒ.n̩.l̩// //ˌæb.əˈɹɪd͡ʒ.ɪ.nəl// <n>\n1. aboriginaali\n",
+        "printer": "printer //ˈpɹɪn.tə(ɹ)// /[ˈpɹɪɾ̃ɚ]/ <n>\ntulostin\n",
+        "and or": "and/or /ˌænd ˈɔː/ <conj>\nja/tai\n",
+    }
+    write_dictd(tmp_path, entries=entries)
+    expected = (("Aboriginal", "aboriginaali"), ("printer", "tulostin"), ("and/or", "ja/tai"))
+    assert BilingualLexicon.load(tmp_path).pairs == expected
+
+
 def test_tei_gives_headwords_and_translations_but_no_inflections_and_examples(tmp_path):
     expected = [(word, to) for to in ("grüßen", "empfangen", "begrüßen") for word in ("greet", "hail")]
     assert BilingualLexicon.load(write(tmp_path / "d.tei", TEI)).pairs == (*expected, ("old", "alt"))

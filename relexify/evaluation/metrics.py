@@ -247,6 +247,8 @@ def _row(label: str, right: int, predicted: int, gold: int) -> LabelRow:
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> float:
+    if not (np.ptp(first) and np.ptp(second)):  # rounded, the mean of equal numbers may be another one
+        return 0.0
     first, second = first - first.mean(), second - second.mean()
     spread = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(np.clip(first @ second / spread, -1, 1)) if spread > 0 else 0.0

@@ -24,7 +24,7 @@ __all__ = [
     "check_revisions",
 ]
 
-EVIDENCE = 2
+EVIDENCE = 3
 """What several methods have in common: how tokens are matched with dictionaries and with each other."""
 TOKENIZERS = 3
 """Trained tokenizers."""

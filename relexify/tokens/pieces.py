@@ -21,8 +21,8 @@ def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[li
     """Split every target token into source tokens.
 
     The source tokenizer's model is called directly, in its own alphabet, so that a token inside a word stays inside a
-    word and a part of a character becomes bytes. A token in both vocabularies is its own single piece; special tokens
-    and tokens that the source cannot spell have no pieces.
+    word and a part of a character becomes bytes. A token in both vocabularies is its own single piece; special tokens,
+    and tokens of which the source can spell nothing but the space before them, have no pieces.
 
     Returns:
         Source ids for each target id.
@@ -107,7 +107,12 @@ class _PieceSplitter:
             if self.source.spelling.family is TokenizerFamily.WORDPIECE:  # makes a word of every punctuation mark
                 attempts.append(list(self.backend.encode(form.text, add_special_tokens=False).ids))
         known = ([id for id in ids if id != self._unknown] for ids in attempts)
-        return next((ids for ids in known if ids), [])
+        return next((ids for ids in known if self._spells(ids, form)), [])
+
+    def _spells(self, ids: list[int], form: TokenForm) -> bool:
+        """Whether pieces spell a part of a form: the space before a word says nothing about an unknown word."""
+        is_visible = (not self.source.forms[id].text.isspace() for id in ids)
+        return any(is_visible) or (bool(ids) and form.text.isspace())
 
     def _split_exactly(self, form: TokenForm) -> list[int]:
         spelling = self.source.spelling

@@ -79,6 +79,8 @@ def test_ranks_that_are_tied_share_their_mean():
 
 def test_a_constant_correlates_with_nothing():
     assert [score.value for score in correlations([1, 2, 3], [2, 2, 2], task="x")] == [0, 0, 0]
+    # The mean of six times 0.1 is rounded to another number.
+    assert [score.value for score in correlations([0.7] * 6, [0.1] * 6, task="x")] == [0, 0, 0]
 
 
 TAGS = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG", "B-LOC"], []]

@@ -66,6 +66,15 @@ def test_what_the_source_cannot_write_has_no_pieces():
     assert rows[id] == []
 
 
+def test_the_space_before_a_word_is_not_a_piece_of_an_unknown_word():
+    source = pico.unigram()
+    target = vocabulary_of(pico.byte_level(["ба ба! ба {ба}"] * 50))
+    rows = dict(zip(target.forms, source_pieces(source, target), strict=True))
+    assert rows[TokenForm("ба", starts_word=True)] == [], "all unknown words would have the row of a space"
+    assert rows[TokenForm("{")] == []
+    assert rows[TokenForm(" ")] == [vocabulary_of(source).ids["▁"]]
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bert", "llama tied"])
 def test_padding_and_truncation_in_the_file_of_a_tokenizer_change_no_pieces(family):
     _, plain = pico.pair(family)

@@ -3,6 +3,7 @@
 corpus.py          `Corpus`: text that is read as often as needed; splits and subsamples
 opening.py         find the files and data sets that a name stands for
 sources.py         read documents from each kind of them
+records.py         json lines and data sets of the Hub, for whoever reads records
 decoding.py        decompress and decode files in bounded memory
 remote.py          names of Hub data sets; download files behind a URL into the cache
 words.py           split text into words

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from relexify.errors import InputError, importing
 from relexify.storage.files import sha256_of
-from relexify.storage.json import parse_json
 from relexify.text.decoding import compression_of, read_blocks
+from relexify.text.records import open_hub_data_set, read_json_lines, replace_surrogates
 
 __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "TextFile"]
 
@@ -70,12 +70,8 @@ class JsonLines(TextFile):
 
     def documents(self) -> Iterator[str]:
         """Yield the texts of the records."""
-        lines = chain.from_iterable(read_blocks(self.path))
-        for number, line in enumerate(lines, start=1):
-            if line and not line.isspace():
-                text = _text_of(_parse(line, self.path, number), self.field, f"{self.path}, line {number},")
-                # Json can contain a lone surrogate, which tokenizers reject.
-                yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if "\\u" in line else text
+        for location, record in read_json_lines(self.path):
+            yield replace_surrogates(_text_of(record, self.field, location))
 
     def fingerprint(self) -> str:
         """Return the sha256 of the file and the name of the field."""
@@ -157,14 +153,7 @@ class HubDataSet:
         """Unknown."""
 
     def _open(self) -> DataSet:
-        with importing("datasets", f"reading {self.name}", "corpora"):
-            from datasets import load_dataset
-        try:
-            records = load_dataset(self.path, self.config, split=self.split, streaming=True)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"{self.name} cannot be opened ({error}): give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
-            ) from error
+        records = open_hub_data_set(self.name, streaming=True)
         return DataSet(records, self.field, self.name)
 
 
@@ -185,19 +174,6 @@ class Lines:
 
     def size(self) -> None:
         """Unknown."""
-
-
-def _parse(line: str, path: Path, number: int) -> Mapping[str, Any]:
-    """Parse one line of json."""
-    try:
-        record = parse_json(line)
-    except ValueError as error:
-        raise InputError(
-            f"{path}, line {number}, is not json ({error}): each line must be one object, as `jq -c '.[]'` writes them"
-        ) from error
-    if not isinstance(record, dict):
-        raise InputError(f"{path}, line {number}, holds a {type(record).__name__}: each line must be one json object")
-    return record
 
 
 def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:

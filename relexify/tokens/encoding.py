@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from relexify.errors import VocabularyError
 from relexify.storage.fingerprint import fingerprint
+from relexify.text.records import replace_surrogates
 from relexify.tokens.vocabulary import copy_backend
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def make_encodable(line: str) -> tuple[str, int]:
     try:
         return line, len(line) if line.isascii() else len(line.encode())
     except UnicodeEncodeError:
-        return make_encodable(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return make_encodable(replace_surrogates(line))
 
 
 def encodable_batches(lines: Iterable[str]) -> Iterator[list[tuple[str, int]]]:

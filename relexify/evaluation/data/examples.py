@@ -14,10 +14,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from relexify.errors import InputError, importing
-from relexify.storage.json import parse_json
+from relexify.errors import InputError
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
-from relexify.text.remote import is_hub_data_set, parse_hub_name
+from relexify.text.records import open_hub_data_set, read_json_lines
+from relexify.text.remote import is_hub_data_set
 from relexify.tokens import make_encodable
 
 __all__ = [
@@ -250,29 +250,12 @@ def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]
     if is_hub_data_set(source):
         yield from _data_set_records(str(source))
         return
-    path = Path(source)
-    for number, line in _numbered_lines(path):
-        where = f"{path}, line {number},"
-        try:
-            record = parse_json(line)
-        except ValueError as error:
-            raise InputError(f"{where} is not json ({error}): each line must be one object") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{where} holds a {type(record).__name__}: each line must be one json object")
-        yield where, record
+    yield from read_json_lines(Path(source).expanduser())
 
 
 def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Open a data set of the Hub, and return its records with the names of classes."""
-    path, config, split = parse_hub_name(name)
-    with importing("datasets", f"reading {name}", "corpora"):
-        from datasets import load_dataset
-    try:
-        data_set = load_dataset(path, config, split=split)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{name} cannot be opened ({error}): give hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
-        ) from error
+    data_set = open_hub_data_set(name, streaming=False)
     classes = {
         field: feature.names for field, feature in (data_set.features or {}).items() if hasattr(feature, "int2str")
     }
@@ -370,14 +353,9 @@ def _check_examples(examples: list[Example], skipped: int, source: str | Path) -
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the columns of every line, with its number."""
-    return ((number, line.split("\t")) for number, line in _numbered_lines(path))
-
-
-def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a plain or compressed file that are not empty, with their numbers from 1."""
+    """Yield the columns of every line that is not blank, with its number from 1."""
     lines = chain.from_iterable(read_blocks(path.expanduser()))
-    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+    return ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _count_columns(columns: Sequence[str]) -> str:

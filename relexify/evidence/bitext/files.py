@@ -11,8 +11,8 @@ from typing import Protocol
 
 from relexify.errors import InputError
 from relexify.storage.files import sha256_of
-from relexify.storage.json import parse_json
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
+from relexify.text.records import parse_record, replace_surrogates
 
 __all__ = ["FIELDS", "PairFile", "PairedLines", "SideBySide", "open_pair_files"]
 
@@ -77,10 +77,7 @@ class PairedLines:
                 left, right = "", ""
             elif self.fields is not None:
                 location = f"{self.path}, line {number},"
-                try:
-                    record = parse_json(line)
-                except ValueError as error:
-                    raise InputError(f"{location} is not json ({error}): each line must be one object") from error
+                record = parse_record(line, location)
                 left, right = (_field(record, field, location) for field in self.fields)
             elif "\t" in line:
                 left, right, *_ = line.split("\t", 2)
@@ -158,5 +155,4 @@ def _field(record: object, field: str, location: str) -> str:
         raise InputError(
             f"{location} has a {type(value).__name__} in the field {field!r}: name a field that holds text"
         )
-    # Json can contain a lone surrogate, which tokenizers reject.
-    return (value or "").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return replace_surrogates(value or "")

@@ -243,7 +243,8 @@ def requested(monkeypatch) -> list[Any]:
 
     class Package:
         @staticmethod
-        def load_dataset(path: str, config: str | None, *, split: str) -> DataSet:
+        def load_dataset(path: str, config: str | None, *, split: str, streaming: bool) -> DataSet:
+            assert not streaming  # the features of a stream may be unknown
             calls.append((path, config, split))
             if path == "gone":
                 raise FileNotFoundError("no such thing")

@@ -51,6 +51,9 @@ def test_json_lines_are_read_by_two_fields_also_within_objects(tmp_path):
     (tmp_path / "deep.jsonl").write_text("[" * 100_000)
     with pytest.raises(InputError, match=r"line 1, is not json \(it nests too many"):
         list(Bitext.open(tmp_path / "deep.jsonl"))
+    (tmp_path / "list.jsonl").write_text('\n["the house", "das Haus"]\n')
+    with pytest.raises(InputError, match=r"line 2, holds a list: each line must be one json object"):
+        list(Bitext.open(tmp_path / "list.jsonl"))
     with pytest.raises(InputError, match=r"a\.jsonl, line 1, has no field 'source', only translation"):
         list(Bitext.open(file))
 

@@ -2,39 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
-
-from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
 from relexify.errors import InputError
 
-__all__ = ["UNKNOWN", "UNSET", "Origin", "checked", "describe_value", "explain", "invalid", "located"]
+__all__ = [
+    "InvalidValue",
+    "MissingKey",
+    "Mistake",
+    "Mistakes",
+    "Origin",
+    "UnknownKey",
+    "UnsetVariable",
+    "describe_value",
+    "explained",
+    "located",
+]
 
-Arguments = TypeVarTuple("Arguments")
-Result = TypeVar("Result")
 
-UNKNOWN, UNSET = "unknown", "unset"
-"""Kinds of errors that validators raise: a key that a table does not have, and a variable that is not set."""
-_INVALID = "invalid"
-_MISSING = "missing"
-"""What pydantic calls a required key that is left out."""
+class InvalidValue(InputError):
+    """A value is invalid; the message is the end of a sentence that begins with the key, such as `is empty: …`."""
 
-_EXPECTED = {
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text in quotes",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "finite_number": "a finite number",
-    "greater_than_equal": "a number of at most 64 bits",
-    "less_than": "a number of at most 64 bits",
-}
+
+class UnknownKey(InputError):
+    """A table does not have a key.
+
+    Args:
+        key: The key.
+        problem: The beginning of a sentence that ends with the table.
+        remedy: What to do.
+    """
+
+    def __init__(self, key: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem} this table: {remedy}")
+        self.key, self.problem, self.remedy = key, problem, remedy
+
+
+class MissingKey(InputError):
+    """A table lacks a key that it must have."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} is missing: add it")
+        self.key = key
+
+
+class UnsetVariable(InputError):
+    """A path names an environment variable that is not set.
+
+    Args:
+        variable: Its name.
+        path: The path as it was written.
+    """
+
+    def __init__(self, variable: str, path: str) -> None:
+        super().__init__(f"the variable {variable} is not set")
+        self.variable, self.path = variable, path
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake in a recipe.
+
+    Attributes:
+        key: The key of the value, or that of the table if it has an unknown key or lacks one.
+        error: What is wrong.
+    """
+
+    key: str
+    error: InputError
+
+
+class Mistakes(Exception):
+    """Several mistakes in a recipe, in its order."""
+
+    def __init__(self, found: Sequence[Mistake]) -> None:
+        super().__init__(found)
+        self.found = found
 
 
 class Origin:
@@ -53,18 +99,9 @@ class Origin:
         """Return the key with where it was written."""
         return f"{self.of(key)}: {key}"
 
-
-def invalid(message: object) -> PydanticCustomError:
-    """Return an error of a validator; the message follows the key, such as `" is empty: …"` or `": there is …"`."""
-    return PydanticCustomError(_INVALID, "{message}", {"message": str(message)})
-
-
-def checked(function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-    """Call a function inside a validator, so that its `InputError` is reported with the key."""
-    try:
-        return function(*arguments)
-    except InputError as error:
-        raise invalid(f": {error}") from error
+    def table(self, key: str) -> str:
+        """Return what a table is called."""
+        return f"[{key}]" if key else "the top of the file"
 
 
 @contextmanager
@@ -76,49 +113,36 @@ def located(key: str) -> Iterator[None]:
         raise InputError(f"{key}: {error}") from error
 
 
-def explain(error: ValidationError, origin: Origin) -> str:
+@contextmanager
+def explained(origin: Origin) -> Iterator[None]:
+    """Raise an `InputError` with one sentence in place of the mistakes that are raised inside."""
+    try:
+        yield
+    except Mistakes as mistakes:
+        raise InputError(_explain(mistakes.found, origin)) from mistakes
+
+
+def _explain(found: Sequence[Mistake], origin: Origin) -> str:
     """Return one sentence about the first mistake; an unknown key comes first, because others follow from it."""
-    found = error.errors(include_url=False)
-    first = min(found, key=lambda each: {UNKNOWN: 0, _MISSING: 2}.get(each["type"], 1))
-    key = _key(first["loc"])
-    if first["type"] == UNKNOWN:
-        context = first["ctx"]
-        where = origin.of(_key((*first["loc"], context["key"])))
-        return f"{where}: {context['problem']} {_table_name(key)}: {context['remedy']}"
-    if first["type"] == _MISSING:
-        table = first["loc"][:-1]
-        names = [str(each["loc"][-1]) for each in found if each["type"] == _MISSING and each["loc"][:-1] == table]
+    first = min(found, key=lambda mistake: {UnknownKey: 0, MissingKey: 2}.get(type(mistake.error), 1))
+    key, error = first.key, first.error
+    if isinstance(error, UnknownKey):
+        where = origin.of(f"{key}.{error.key}" if key else error.key)
+        return f"{where}: {error.problem} {origin.table(key)}: {error.remedy}"
+    if isinstance(error, MissingKey):
+        names = [each.error.key for each in found if isinstance(each.error, MissingKey) and each.key == key]
         listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
         add = "add it" if len(names) == 1 else "add them"
-        return f"{origin.of(_key(table))}: {_table_name(_key(table))} lacks {listed}: {add}"
-    if first["type"] == UNSET:
-        unset = [each for each in found if each["type"] == UNSET and each["ctx"] == first["ctx"]]
-        files = ", ".join(f"{_key(each['loc'])} is {each['input']}" for each in unset)
+        return f"{origin.of(key)}: {origin.table(key)} lacks {listed}: {add}"
+    if isinstance(error, UnsetVariable):
+        paths = {each.key: each.error for each in found if isinstance(each.error, UnsetVariable)}
+        files = [f"{name} is {each.path}" for name, each in paths.items() if each.variable == error.variable]
         return (
-            f"{origin.of(key)}: the variable {first['ctx']['variable']} is not set, but {files}: set it to the folder "
+            f"{origin.of(key)}: the variable {error.variable} is not set, but {', '.join(files)}: set it to the folder "
             f"of these files, or give paths of your own, such as `{key}=PATH`; `KEY=` leaves out what is not required"
         )
-    if first["type"] == _INVALID:
-        return f"{origin.locate(key)}{first['msg']}"
-    expected = _EXPECTED.get(first["type"], first["msg"])
-    return f"{origin.locate(key)} is {describe_value(first['input'])}: give {expected}"
-
-
-def _key(location: tuple[int | str, ...]) -> str:
-    """Return a location in the form `tasks[0].epochs`."""
-    key = ""
-    for part in location:
-        if isinstance(part, int):
-            key += f"[{part}]"
-        elif key:
-            key += f".{part}"
-        else:
-            key = part
-    return key
-
-
-def _table_name(key: str) -> str:
-    return f"[{key}]" if key else "the top of the file"
+    separator = " " if isinstance(error, InvalidValue) else ": "
+    return f"{origin.locate(key)}{separator}{error}"
 
 
 def describe_value(value: object) -> str:

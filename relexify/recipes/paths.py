@@ -10,13 +10,12 @@ import os
 import re
 from pathlib import Path
 
-from relexify.errors import InputError
 from relexify.pretrained.packaged import PACKAGED
+from relexify.recipes.mistakes import InvalidValue, UnsetVariable
 from relexify.text.remote import is_hub_data_set, is_url
 
 __all__ = [
     "OverrideText",
-    "UnsetVariable",
     "absolute_model",
     "absolute_path",
     "absolute_text",
@@ -34,18 +33,6 @@ class OverrideText(str):
     __slots__ = ()
 
 
-class UnsetVariable(InputError):
-    """A path names an environment variable that is not set.
-
-    Attributes:
-        variable: Its name.
-    """
-
-    def __init__(self, variable: str) -> None:
-        super().__init__(f"the variable {variable} is not set")
-        self.variable = variable
-
-
 def absolute_path(text: str, folder: Path) -> str:
     """Return the absolute path that a text in a recipe names.
 
@@ -55,23 +42,24 @@ def absolute_path(text: str, folder: Path) -> str:
 
     Raises:
         UnsetVariable: It names a variable that is not set.
-        InputError: It is empty or impossible, or names a user that does not exist. The message is the end of a sentence
-            that begins with the key.
+        InvalidValue: It is empty or impossible, or names a user that does not exist.
     """
     if not text.strip():
-        raise InputError("is empty: give a path, or leave it out")
+        raise InvalidValue("is empty: give a path, or leave it out")
     if "\0" in text:
-        raise InputError(f"is {text[:80]!r}, and a path cannot contain the character NUL: remove it")
+        raise InvalidValue(f"is {text[:80]!r}, and a path cannot contain the character NUL: remove it")
 
     def value_of(found: re.Match[str]) -> str:
         name = found[2] or found[3]
         if name and not os.environ.get(name):
-            raise UnsetVariable(name)
+            raise UnsetVariable(name, text)
         return os.environ[name] if name else "$"
 
     path = os.path.expanduser(_VARIABLE.sub(value_of, text))
     if path.startswith("~"):
-        raise InputError(f"is {text[:80]!r}, but there is no such user: write the path, or ./~ for a file of that name")
+        raise InvalidValue(
+            f"is {text[:80]!r}, but there is no such user: write the path, or ./~ for a file of that name"
+        )
     return os.path.abspath((Path.cwd() if isinstance(text, OverrideText) else folder) / path)
 
 

@@ -28,19 +28,19 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import tomli_w
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from relexify.errors import InputError
 from relexify.recipes.compare.options import RUNS, CompareOptions
-from relexify.recipes.mistakes import Origin, explain, invalid, located
+from relexify.recipes.mistakes import InvalidValue, Origin, explained, located
 from relexify.recipes.named import find_recipe, folder_of_paths
 from relexify.recipes.overrides import override
-from relexify.recipes.schema import TOP, build, flattened_classes, keys_type, table_type, value_type
+from relexify.recipes.reading import Location, Reader, build, read_changes, read_keys, read_table, read_value
+from relexify.recipes.schema import TOP, Convert
 from relexify.recipes.tasks import TaskEntry
 from relexify.recipes.writing import table_of, written
 from relexify.registry import choose, suggestion
@@ -48,6 +48,12 @@ from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput
 
 __all__ = ["Recipe", "changed_tables", "read_recipe", "recipe_text", "tables_beside"]
+
+
+def _ensure_list_of_tables(tables: object) -> object:
+    if not isinstance(tables, list):
+        raise InvalidValue("is not a list of tables: write [[tasks]] above each of them")
+    return tables
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Recipe:
     held_out: TextInput | None = None
     tables: Mapping[str, Any] = field(default_factory=dict)
     compare: CompareOptions | None = None
-    tasks: tuple[TaskEntry, ...] = ()
+    tasks: Annotated[tuple[TaskEntry, ...], Convert(_ensure_list_of_tables)] = ()
     source: Path = field(default=Path(), compare=False)
 
     @property
@@ -113,12 +119,14 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         for other, reason in step.conflicts.items():
             if name in table and other in table:
                 raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
-    try:
-        kinds = ((name, step.options, flattened_classes(step.options)) for name, step in STEPS.items())
-        values = _file_adapter(*kinds).validate_python(table, context=folder_of_paths(file))
-    except ValidationError as error:
-        raise InputError(explain(error, origin)) from error
-    top = {name: values.get(name) for name in TOP}
+    kinds = get_type_hints(Recipe, include_extras=True)
+    keys = ("title", "output", "model", "corpus", "held_out", "compare", "tasks")
+    readers: dict[str, Reader] = {key: partial(read_value, kind=kinds[key]) for key in keys}
+    readers |= {name: partial(read_table, options=step.options) for name, step in STEPS.items()}
+    location = Location(folder_of_paths(file))
+    with explained(origin):
+        values = read_keys(table, location, readers=readers, required=("output", "model", "corpus"))
+    top: dict[str, Any] = {name: values.get(name) for name in TOP}
     tables: dict[str, Any] = {}
     for name, step in STEPS.items():
         if name in values:
@@ -180,12 +188,8 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
     tables = dict(recipe.tables)
     for name, given in changes.items():
         options = tables[choose(name, tables, "table of this recipe")]
-        kind = TypeAdapter(table_type(type(options), options))
-        try:
-            values = kind.validate_python(given, context=folder_of_paths(recipe.source))
-        except ValidationError as error:
-            raise InputError(explain(error, Origin(recipe.source))) from error
-        tables[name] = build(type(options), values, options)
+        location = Location(folder_of_paths(recipe.source), name)
+        tables[name] = read_changes(options, given, location, Origin(recipe.source))
     return tables
 
 
@@ -215,29 +219,6 @@ def _parse(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} nests too many lists or tables: check that it is a recipe") from error
     except ValueError as error:
         raise InputError(f"{file} has a number of thousands of digits: shorten it") from error
-
-
-@cache
-def _file_adapter(*tables: tuple[str, type[Any], tuple[type[Any], ...]]) -> TypeAdapter[Any]:
-    """Return the validator of a whole file, cached because building it takes a tenth of a second.
-
-    Args:
-        *tables: The name of each table, its options, and the classes of further options that are keys of the same
-            table.
-    """
-    kinds = get_type_hints(Recipe, include_extras=True)
-    keys: dict[str, Any] = {name: (value_type(kinds[name]), ...) for name in ("output", "model", "corpus")}
-    keys |= {name: (value_type(kinds[name]), None) for name in ("title", "held_out", "compare")}
-    keys["tasks"] = (Annotated[value_type(kinds["tasks"]), BeforeValidator(_list_of_tables)], None)
-    keys |= {name: (table_type(options), None) for name, options, _ in tables}
-    order = ("title", "output", "model", "corpus", "held_out", *(name for name, _, _ in tables), "compare", "tasks")
-    return TypeAdapter(keys_type("Recipe", {name: keys[name] for name in order}))
-
-
-def _list_of_tables(tables: object) -> object:
-    if not isinstance(tables, list):
-        raise invalid(" is not a list of tables: write [[tasks]] above each of them")
-    return tables
 
 
 def _check_runs(recipe: Recipe, origin: Origin) -> None:

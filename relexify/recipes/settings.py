@@ -9,12 +9,11 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
-
 from relexify.errors import InputError
-from relexify.recipes.mistakes import Origin, explain
+from relexify.recipes.mistakes import Origin
 from relexify.recipes.overrides import override
-from relexify.recipes.schema import ELSEWHERE, build, default_of, table_type
+from relexify.recipes.reading import Location, read_changes
+from relexify.recipes.schema import ELSEWHERE, default_of
 from relexify.registry import choose
 from relexify.steps import STEPS
 
@@ -58,13 +57,7 @@ def apply_settings(table: str, options: Options, settings: Sequence[str] | None)
             f"--set {foreign}.{next(iter(given[foreign]))} is for the table [{foreign}] of a recipe, and this command "
             f"has options of [{table}] only: leave it out"
         )
-    try:
-        values = TypeAdapter(table_type(type(options), options)).validate_python(given, context=Path.cwd())
-    except ValidationError as error:
-        message = explain(error, _CommandLine(Path()))
-        raise InputError(message.replace("the top of the file", f"[{table}]")) from error
-    changed: Options = build(type(options), values, options)
-    return changed
+    return read_changes(options, given, Location(Path.cwd()), _CommandLine(table))
 
 
 def describe_options(table: str | None = None) -> dict[str, list[OptionKey]]:
@@ -113,10 +106,17 @@ def _attribute_docs(options: type[Any]) -> dict[str, str]:
 
 
 class _CommandLine(Origin):
-    """The command line as the origin of values."""
+    """The command line as the origin of values of a table."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(Path())
+        self._table = table
 
     def of(self, key: str = "") -> str:
         return "--set"
 
     def locate(self, key: str) -> str:
         return f"--set {key}"
+
+    def table(self, key: str) -> str:
+        return super().table(key or self._table)

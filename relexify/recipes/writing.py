@@ -1,22 +1,21 @@
-"""Write options as a table of a recipe that `schema.py` reads as the same options; defaults are left out."""
+"""Write options as a table of a recipe that `reading.py` reads as the same options; defaults are left out."""
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 from relexify.errors import InputError
 from relexify.recipes.paths import written_model, written_path, written_text
-from relexify.recipes.schema import ELSEWHERE, default_of, flattened_types, inherits
+from relexify.recipes.schema import keys_of, member_of
 
 __all__ = ["table_of", "written"]
 
 
 def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str, Any]:
-    """Return options as a table that `table_type` reads back, wherever the recipe lies; defaults are left out.
+    """Return options as a table that `read_table` reads back, wherever the recipe lies; defaults are left out.
 
     Args:
         options: A dataclass, or a dict.
@@ -28,22 +27,17 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
     """
     if not is_dataclass(options):
         return dict(options)
-    kinds = get_type_hints(type(options), include_extras=True)
     table: dict[str, Any] = {}
-    for entry in fields(options):
-        value = getattr(options, entry.name)
-        usual = default_of(entry) if default is None else getattr(default, entry.name)
-        if around is not None and inherits(entry):
-            usual = getattr(around, entry.name)
-        if (further := flattened_types(kinds[entry.name])) is not None:
-            table |= {name: written(each, further[name], name) for name, each in value.items()}
-        elif entry.name not in ELSEWHERE and value is not None and value != usual:
-            table[entry.name] = written(value, kinds[entry.name], entry.name, usual, options)
+    for key in keys_of(type(options), default):
+        value = getattr(options, key.container).get(key.name) if key.container else getattr(options, key.name)
+        usual = getattr(around, key.name) if around is not None and key.is_inherited else key.default
+        if value is not None and value != usual:
+            table[key.name] = written(value, key.kind, key.name, usual, options)
     return table
 
 
 def written(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
-    """Return a value as TOML can hold it, so that `value_type` reads it back.
+    """Return a value as TOML can hold it, so that `read_value` reads it back.
 
     Args:
         value: Not None.
@@ -55,10 +49,8 @@ def written(value: Any, kind: Any, name: str, default: Any = None, around: Any =
     Raises:
         InputError: A file cannot hold it.
     """
+    kind = member_of(kind)
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        members = [member for member in arguments if member is not types.NoneType]
-        return written(value, Path if Path in members else members[0], name, default, around)
     marks = arguments[1:] if origin is Annotated else ()
     if "text" in marks and isinstance(value, list | tuple):
         return [written_text(_named(each, name)) for each in value]

@@ -9,12 +9,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
-
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
-from relexify.recipes.mistakes import checked, invalid
-from relexify.recipes.schema import FolderName
+from relexify.recipes.mistakes import InvalidValue
+from relexify.recipes.schema import Check, Convert, FolderName
 from relexify.registry import choose
 from relexify.training.plan import PLANS
 
@@ -67,7 +65,7 @@ def _named_run(run: object) -> object:
     """Return a run that is given by name as a table."""
     if not isinstance(run, str):
         return run
-    named = RUNS[checked(choose, run, RUNS, "run")]
+    named = RUNS[choose(run, RUNS, "run")]
     return {name: value for name, value in asdict(named).items() if value}
 
 
@@ -77,30 +75,29 @@ def _bytes(size: object) -> object:
         return size
     found = _SIZE.fullmatch(size.strip())
     if not found:
-        raise invalid(f" is {size[:80]!r}: give bytes as a number, or a size such as '16 MiB' or '1.5 GB'")
+        raise InvalidValue(f"is {size[:80]!r}: give bytes as a number, or a size such as '16 MiB' or '1.5 GB'")
     return round(float(found[1]) * _UNITS[found[2].lower()])
 
 
-def _distinct(
+def _check_distinct(
     items: tuple[Any, ...],
     *,
     least: int | None = None,
     most: int | None = None,
     may_be_empty: bool = False,
     name: Callable[[Any], Any] = lambda item: item,
-) -> tuple[Any, ...]:
+) -> None:
     """Validate a list: not empty, nothing twice, no number below the least or above the most."""
     names: Sequence[Any] = [name(item) for item in items]
     if not names and not may_be_empty:
-        raise invalid(" is an empty list: name at least one")
+        raise InvalidValue("is an empty list: name at least one")
     twice = next((each for index, each in enumerate(names) if each in names[:index]), None)
     if twice is not None:
-        raise invalid(f" has {twice!r} twice: change one, or leave it out")
+        raise InvalidValue(f"has {twice!r} twice: change one, or leave it out")
     if least is not None and names and min(names) < least:
-        raise invalid(f" has {min(names)}: give {least} or more")
+        raise InvalidValue(f"has {min(names)}: give {least} or more")
     if most is not None and names and max(names) > most:
-        raise invalid(f" has {max(names)}: give {most} or less")
-    return items
+        raise InvalidValue(f"has {max(names)}: give {most} or less")
 
 
 @dataclass(frozen=True)
@@ -118,13 +115,13 @@ class CompareOptions:
     """
 
     runs: Annotated[
-        tuple[Annotated[Run, BeforeValidator(_named_run)], ...],
-        AfterValidator(partial(_distinct, name=lambda run: run.name)),
+        tuple[Annotated[Run, Convert(_named_run)], ...],
+        Check(partial(_check_distinct, name=lambda run: run.name)),
     ]
-    seeds: Annotated[tuple[int, ...], AfterValidator(partial(_distinct, least=0))] = (0,)
+    seeds: Annotated[tuple[int, ...], Check(partial(_check_distinct, least=0))] = (0,)
     subsamples: Annotated[
-        tuple[Annotated[int, BeforeValidator(_bytes)], ...],
-        AfterValidator(partial(_distinct, least=1, may_be_empty=True)),
+        tuple[Annotated[int, Convert(_bytes)], ...],
+        Check(partial(_check_distinct, least=1, may_be_empty=True)),
     ] = ()
     keep_models: bool = False
-    tasks_at: Annotated[tuple[float, ...], AfterValidator(partial(_distinct, least=0, most=1))] | None = None
+    tasks_at: Annotated[tuple[float, ...], Check(partial(_check_distinct, least=0, most=1))] | None = None

@@ -1,0 +1,300 @@
+"""Read tables of a recipe as options: the type of a field says how its value is read, and what is valid.
+
+`writing.py` is the way back. All mistakes in a table are collected (`Mistakes`), and `mistakes.py` chooses the one that
+is reported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, is_dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from relexify.errors import InputError
+from relexify.recipes.mistakes import (
+    InvalidValue,
+    MissingKey,
+    Mistake,
+    Mistakes,
+    Origin,
+    UnknownKey,
+    describe_value,
+    explained,
+)
+from relexify.recipes.paths import absolute_model, absolute_path, absolute_text
+from relexify.recipes.schema import ELSEWHERE, Check, Convert, FolderName, Key, keys_of, member_of
+from relexify.registry import choose, suggestion
+
+__all__ = ["Location", "Reader", "build", "read_changes", "read_keys", "read_table", "read_value"]
+
+Options = TypeVar("Options")
+Part = TypeVar("Part", str, int)
+Value = TypeVar("Value")
+
+_BYTES_TO_SCORE = frozenset({"score_bytes", "held_out_bytes", "limit"})
+"""Keys of several tables with one meaning: the bytes of held-out text to score on."""
+_EXPECTED = {bool: "true or false", int: "a whole number", str: "text in quotes", list: "a list", dict: "a table"}
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a value is.
+
+    Attributes:
+        folder: The folder that paths are relative to.
+        key: The key of the value, in the form `tasks[0].epochs`; empty for a whole file.
+    """
+
+    folder: Path
+    key: str = ""
+
+    def below(self, part: str | int) -> Location:
+        """Return the location of a value in a table, by its key, or in a list, by its index."""
+        if isinstance(part, int):
+            return replace(self, key=f"{self.key}[{part}]")
+        return replace(self, key=f"{self.key}.{part}" if self.key else part)
+
+    @property
+    def name(self) -> str:
+        """The last key, without an index."""
+        return self.key.rpartition(".")[2].partition("[")[0]
+
+
+Reader = Callable[[Any, Location], Any]
+"""Returns a value as the program takes it; raises `InputError` or `Mistakes`."""
+
+
+def read_changes(options: Options, table: object, location: Location, origin: Origin) -> Options:
+    """Return options with the values that a table has in place of their own.
+
+    Args:
+        options: A dataclass, or a dict.
+        table: Some of its keys, as TOML has them.
+        location: Where the table is.
+        origin: Where its values were written, for messages.
+
+    Raises:
+        InputError: A key or a value is invalid, or the values contradict each other.
+    """
+    read = partial(read_table, options=type(options), default=options)
+    with explained(origin):
+        (values,) = _read_all([(read, table, location)])
+    changed: Options = build(type(options), values, options)
+    return changed
+
+
+def build(options: type[Any], values: Mapping[str, Any], default: Any = None) -> Any:
+    """Return options with the values of their fields; a class may define `updated(**values)` to complete them.
+
+    Raises:
+        InputError: The values contradict each other.
+    """
+    if not is_dataclass(options):
+        return {**(default or {}), **values}
+    if hasattr(options, "updated"):
+        base: Any = options() if default is None else default
+        return base.updated(**values)
+    return options(**values) if default is None else replace(default, **values)
+
+
+def read_keys(
+    table: Any, location: Location, *, readers: Mapping[str, Reader], required: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the values that a table has, by key.
+
+    Args:
+        table: As TOML has it.
+        location: Where it is.
+        readers: How the value of each key is read.
+        required: The keys that it must have.
+
+    Raises:
+        InputError: It is not a table.
+        Mistakes: It has other keys, lacks one, or a value is invalid.
+    """
+    unknown = next((key for key in _ensure(dict, table) if key not in readers), None)
+    if unknown is not None:
+        raise Mistakes([Mistake(location.key, _unknown_key(unknown, readers))])
+    missing = [Mistake(location.key, MissingKey(key)) for key in required if key not in table]
+    given = [key for key in readers if key in table]
+    parts = ((readers[key], table[key], location.below(key)) for key in given)
+    return dict(zip(given, _read_all(parts, missing), strict=True))
+
+
+def read_table(table: Any, location: Location, *, options: type[Any], default: Any = None) -> dict[str, Any]:
+    """Return the values that a table has for the fields of its options, by field; `build` makes the options of them.
+
+    Args:
+        table: As TOML has it.
+        location: Where it is.
+        options: A dataclass, or `dict` for a table with free keys.
+        default: Options that those left out are taken from; the defaults of the dataclass if not given.
+
+    Raises:
+        InputError: It is not a table.
+        Mistakes: A key or a value is invalid.
+    """
+    if not is_dataclass(options):
+        return dict(_ensure(dict, table))
+    keys = {key.name: key for key in keys_of(options, default)}
+    readers = {name: partial(read_value, kind=key.kind, default=key.default) for name, key in keys.items()}
+    required = [name for name, key in keys.items() if key.default is MISSING]
+    completed = _with_inherited_values(_ensure(dict, table), keys)
+    values: dict[str, Any] = {}
+    for name, value in read_keys(completed, location, readers=readers, required=required).items():
+        if keys[name].container:
+            values.setdefault(keys[name].container, {})[name] = value
+        else:
+            values[name] = value
+    return values
+
+
+def read_value(value: Any, location: Location, *, kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
+    """Return a value of a field.
+
+    Args:
+        value: As TOML has it.
+        location: Where it is.
+        kind: The type of the field.
+        default: The default of the field; a nested table that is given in part keeps the rest of it.
+
+    Raises:
+        InputError: It is invalid.
+        Mistakes: Values in it are invalid.
+    """
+    kind = member_of(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _read_marked(value, location, kind=arguments[0], marks=arguments[1:], default=default)
+    if origin is Literal:
+        return choose(str(_ensure(str, value)), arguments, location.name)
+    if origin is tuple:
+        items = dict(enumerate(_ensure(list, value)))
+        return tuple(_read_parts(items, location, partial(read_value, kind=arguments[0])).values())
+    if origin is Mapping:
+        return _read_parts(_ensure(dict, value), location, partial(read_value, kind=arguments[1]))
+    if kind is Path:
+        return Path(absolute_path(_ensure(str, value), location.folder))
+    if isinstance(kind, type) and is_dataclass(kind):
+        usual = default if is_dataclass(default) else None
+        return build(kind, read_table(value, location, options=kind, default=usual), usual)
+    if kind is float:
+        return _read_float(value)
+    if kind is int and not -(2**63) <= _ensure(int, value) < 2**63:
+        raise _unexpected(value, "a number of at most 64 bits")
+    return kind(_ensure(kind, value)) if kind in _EXPECTED else value
+
+
+def _read_marked(value: Any, location: Location, *, kind: Any, marks: Collection[Any], default: Any) -> Any:
+    """Return a value of a field whose type is `Annotated[kind, *marks]`."""
+    for mark in marks:
+        match mark:
+            case "text":
+                return _read_texts(value, location)
+            case "named texts":
+                return _read_named_texts(value, location)
+            case "model":
+                return absolute_model(_ensure(str, value), location.folder)
+            case Mapping():
+                return choose(str(_ensure(str, value)), mark, getattr(mark, "kind", location.name))
+            case Convert():
+                value = mark.function(value)
+    read = read_value(value, location, kind=kind, default=default)
+    for mark in marks:
+        if isinstance(mark, Check):
+            mark.function(read)
+    return read
+
+
+def _read_texts(value: object, location: Location) -> str | tuple[str, ...]:
+    if isinstance(value, str):
+        return _read_text(value, location)
+    if not isinstance(value, list):
+        raise _unexpected(value, "the name of a text, or a list of names")
+    if not value:
+        raise InvalidValue("is an empty list: name a text, or leave it out")
+    return tuple(_read_parts(dict(enumerate(value)), location, _read_text).values())
+
+
+def _read_named_texts(value: object, location: Location) -> str | dict[str, str]:
+    if isinstance(value, str):
+        return _read_text(value, location)
+    if not isinstance(value, dict) or not value:
+        raise _unexpected(value, "the name of a file, or a table with a name for each of several")
+    texts = _read_parts(value, location, _read_text)
+    return {read_value(name, location, kind=FolderName): text for name, text in texts.items()}
+
+
+def _read_text(value: object, location: Location) -> str:
+    return absolute_text(_ensure(str, value), location.folder)
+
+
+def _read_float(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unexpected(value, "a number")
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise _unexpected(value, "a number of at most 64 bits") from error
+    if not math.isfinite(number):
+        raise _unexpected(value, "a finite number")
+    return number
+
+
+def _ensure(kind: type[Value], value: object) -> Value:
+    """Return a value that must have a type, unconverted: a number in quotes is a mistake, and true is no number."""
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    raise _unexpected(value, _EXPECTED[kind])
+
+
+def _unexpected(value: object, expected: str) -> InvalidValue:
+    return InvalidValue(f"is {describe_value(value)}: give {expected}")
+
+
+def _unknown_key(key: str, known: Collection[str]) -> UnknownKey:
+    if key in ELSEWHERE:
+        return UnknownKey(key, f"{key} does not belong in", ELSEWHERE[key])
+    problem, remedy = f"there is no key {key[:80]!r} in", suggestion(key, known)
+    if key in _BYTES_TO_SCORE and (same := _BYTES_TO_SCORE.intersection(known)):
+        remedy = f"write {min(same)}"
+    return UnknownKey(key, problem, remedy)
+
+
+def _with_inherited_values(table: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """Copy values of a table into the tables of its lists, where these inherit them and have no others."""
+    completed = dict(table)
+    for name, key in keys.items():
+        item = get_args(key.kind)[0] if get_origin(key.kind) is tuple else None
+        if is_dataclass(item) and isinstance(item, type) and isinstance(table.get(name), list):
+            inherited = [each.name for each in keys_of(item) if each.is_inherited]
+            values = {each: table.get(each, keys[each].default) for each in inherited}
+            given = {each: value for each, value in values.items() if value is not None}
+            completed[name] = [given | entry if isinstance(entry, dict) else entry for entry in table[name]]
+    return completed
+
+
+def _read_parts(parts: Mapping[Part, Any], location: Location, read: Reader) -> dict[Part, Any]:
+    """Read the items of a list, by index, or the values of a table, by key, all in the same way."""
+    values = _read_all((read, value, location.below(part)) for part, value in parts.items())
+    return dict(zip(parts, values, strict=True))
+
+
+def _read_all(parts: Iterable[tuple[Reader, Any, Location]], mistakes: Iterable[Mistake] = ()) -> list[Any]:
+    """Read values, each in its own way; raise the mistakes in all of them together, before others found already."""
+    values: list[Any] = []
+    found: list[Mistake] = []
+    for read, value, location in parts:
+        try:
+            values.append(read(value, location))
+        except Mistakes as inner:
+            found += inner.found
+        except InputError as error:
+            found.append(Mistake(location.key, error))
+    found += mistakes
+    if found:
+        raise Mistakes(found)
+    return values

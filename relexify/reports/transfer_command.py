@@ -1,4 +1,4 @@
-"""The arguments of a transfer as the command line takes them, from its options in `relexify.json`."""
+"""The arguments of a transfer as the command line takes them, from its options as `relexify.json` has them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from relexify.systems.transfer.options import Transfer, command_of
 
-__all__ = ["OPTIONS", "as_settings", "option_name", "repeated_option", "transfer_arguments"]
+__all__ = ["option_name", "repeated_option", "transfer_arguments"]
 
-OPTIONS = (
+_OPTIONS = (
     "corpus",
     "held_out",
     "tokenizer",
@@ -33,32 +33,24 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def transfer_arguments(command: Mapping[str, Any], *, as_advice: bool = False) -> list[str]:
-    """Return the arguments that give a transfer the text, the evidence and all options that are not the default.
+    """Return the arguments that give a transfer the text, the method, and all options that are not the default.
 
     Args:
-        command: The options of an earlier transfer, as `relexify.json` has them.
+        command: The options of the transfer, as `command_of` returns them and `relexify.json` has them.
         as_advice: Return them for `relexify advise`, which chooses the method, and has no option for some of them.
     """
     changed = _changed(command, command_of(Transfer(command["model"], Path(), "")))
-    method, keep_source = changed.pop("method", None), changed.pop("keep_source", False)
     changed |= changed.pop("options", {})  # a recipe has the method's own options beside the others
-    if as_advice and keep_source:
-        changed = {"keep_source": True, **changed}
-    options = [name for name in OPTIONS if not (as_advice and name == "added_tokens")]
+    method, options, flags = changed.pop("method", Transfer.method), list(_OPTIONS), []
+    if as_advice:
+        options.remove("added_tokens")
+    else:
+        flags = ["--keep-source"] if changed.pop("keep_source", False) else []
+        if not flags:
+            changed.pop("added_tokens", None)  # it has no effect
+        flags += ["--method", method]
     words = [part for name in options for part in repeated_option(option_name(name), changed.pop(name, None))]
-    if not as_advice:
-        words += [*(["--keep-source"] if keep_source else []), *repeated_option("--method", method)]
-    return [*words, *repeated_option("--set", list(as_settings(changed)))]
-
-
-def as_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the values of a table as `--set` takes them."""
-    for name, value in table.items():
-        key = prefix + (name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False))
-        if isinstance(value, Mapping):
-            yield from as_settings(value, f"{key}.")
-        else:
-            yield f"{key}={json.dumps(value, ensure_ascii=False)}"
+    return [*words, *flags, *repeated_option("--set", list(_as_settings(changed)))]
 
 
 def option_name(key: str) -> str:
@@ -81,3 +73,13 @@ def _changed(given: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, An
         nested = isinstance(value, Mapping) and isinstance(usual.get(name), Mapping)
         changed[name] = _changed(value, usual[name]) if nested else value
     return changed
+
+
+def _as_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the values of a table as `--set` takes them."""
+    for name, value in table.items():
+        key = prefix + (name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False))
+        if isinstance(value, Mapping):
+            yield from _as_settings(value, f"{key}.")
+        else:
+            yield f"{key}={json.dumps(value, ensure_ascii=False)}"

@@ -57,13 +57,13 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
             {"dictionary_swapped": True, "vectors": {"width": 50}},
             {"dictionary": None},
             "and repair the dictionary, or transfer it without:",
-            "--set vectors.width=50",
+            "--method blend --set vectors.width=50",
         ),
         (
             {"method": "wechsel", "seed": 3},
             {"method": "blend"},
             "or transfer it with the method blend:",
-            "--dictionary d.tsv --seed 3",
+            "--dictionary d.tsv --seed 3 --method blend",
         ),
         (
             {"method": "focus", "keep_source": True, "added_tokens": 20, "options": {"x": "y"}},
@@ -75,7 +75,7 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
             {"vocab_size": 300},
             {"vocab_size": "32000"},
             "or transfer it with a larger vocabulary:",
-            "--dictionary d.tsv --vocab-size 32000",
+            "--dictionary d.tsv --vocab-size 32000 --method blend",
         ),
     ],
 )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from relexify.methods.registry import METHODS
 from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
 from relexify.reports.conclusions import CLOSE, FEWEST_TOKENS, is_close
+from relexify.reports.transfer_command import transfer_arguments
 from relexify.steps import ResultTable
+from relexify.systems.transfer.options import command_of, with_method
 
-__all__ = ["summarise_advice"]
+__all__ = ["summarise_advice", "transfer_command"]
 
 WORTHWHILE = 0.02
 """Share of the text that twice as many dictionary entries must translate in addition to be worth the effort."""
@@ -52,6 +57,13 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         *_worth_of_evidence(advice),
         *_worth_acquiring(advice),
     ]
+
+
+def transfer_command(advice: Advice) -> list[str]:
+    """Return the command that transfers the model as the best run did: with its method, and with the unigram prior."""
+    transfer = replace(with_method(advice.options.transfer, advice.best), unigram_prior=True)
+    output = f"{Path(transfer.model).name}-{advice.best}"
+    return ["relexify", "transfer", transfer.model, output, *transfer_arguments(command_of(transfer))]
 
 
 def _left_out(advice: Advice) -> list[str]:

@@ -96,9 +96,8 @@ def advise(
     check_transfer(options.transfer, shared=True)
     planned_runs(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.recipes.advise.command import transfer_command
     from relexify.recipes.advise.run import run_advise
-    from relexify.recipes.advise.summary import summarise_advice
+    from relexify.recipes.advise.summary import summarise_advice, transfer_command
 
     transfer = replace(options.transfer, device=chosen_device(options.transfer.device))
     with bars():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,13 +27,38 @@ from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus
 
-__all__ = ["plan_comparison", "report_folder", "run_comparison"]
+__all__ = ["PreparedComparison", "prepare_comparison", "report_folder", "run_comparison"]
 
 Value = TypeVar("Value")
 
 _RECIPE = "recipe.toml"
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PreparedComparison:
+    """A comparison whose options and inputs were validated.
+
+    Attributes:
+        trials: The trials of all runs, by the size of the subsample; None for the whole text.
+        to_train: The names of the runs to train.
+        training: The settings of the training whose curves are compared.
+    """
+
+    trials: Mapping[int | None, Sequence[Trial]]
+    to_train: frozenset[str]
+    training: TrainingSettings
+
+    @property
+    def all_trials(self) -> list[Trial]:
+        """The trials on all parts of the text."""
+        return list(chain.from_iterable(self.trials.values()))
+
+    @property
+    def trials_to_train(self) -> list[Trial]:
+        """The trials of the runs to train, finished or not."""
+        return [trial for trial in self.all_trials if trial.run in self.to_train]
 
 
 def run_comparison(
@@ -54,18 +81,17 @@ def run_comparison(
     Raises:
         InputError: The recipe lacks a table or a run, a task is impossible, or the output belongs to another recipe.
     """
-    trials_by_size, to_train = plan_comparison(recipe, only=only, device=device, overwrite=overwrite)
-    _, training = check_comparable(recipe)
+    prepared = prepare_comparison(recipe, only=only, device=device, overwrite=overwrite)
+    training = prepared.training
     write_file(recipe.output / MARKER, "{}\n")
     write_file(recipe.output / _RECIPE, recipe_text(recipe))
-    all_trials = [trial for trials in trials_by_size.values() for trial in trials]
-    finished = {trial.folder: finished_trial(trial) for trial in all_trials}
-    pending = {trial.folder for trial in all_trials if finished[trial.folder] is None and trial.run in to_train}
+    finished = {trial.folder: finished_trial(trial) for trial in prepared.all_trials}
+    pending = {trial.folder for trial in prepared.trials_to_train if finished[trial.folder] is None}
     logger.info("%d of %d runs are left", len(pending), len(finished))
     comparisons = []
     with track("comparing", len(finished)) as advance:
         advance(len(finished) - len(pending))
-        for size, trials in trials_by_size.items():
+        for size, trials in prepared.trials.items():
             folder = report_folder(recipe.output, size)
             for trial in trials:
                 if trial.folder in pending:
@@ -85,29 +111,24 @@ def report_folder(output: Path, size: int | None) -> Path:
     return output if size is None else output / _size_name(size)
 
 
-def plan_comparison(
+def prepare_comparison(
     recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
-) -> tuple[dict[int | None, list[Trial]], set[str]]:
-    """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`.
-
-    Returns:
-        The trials by the size of the subsample, None for the whole text; and the names of the runs to train.
-    """
+) -> PreparedComparison:
+    """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`."""
     compare, training = check_comparable(recipe)
     names = [run.name for run in compare.runs]
-    to_train = {choose(name, names, "run") for name in only} or set(names)
+    to_train = frozenset(choose(name, names, "run") for name in only or names)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
-    trials_by_size = {
+    trials = {
         size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
-    for trials in trials_by_size.values():
-        for trial in trials:
-            if trial.run in to_train:
-                check_trial(trial, recipe)
-    return trials_by_size, to_train
+    prepared = PreparedComparison(trials, to_train, training)
+    for trial in prepared.trials_to_train:
+        check_trial(trial, recipe)
+    return prepared
 
 
 def _trials(

@@ -85,19 +85,15 @@ def compare(
 
     check_comparable(read)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.recipes.compare.run import plan_comparison, run_comparison
+    from relexify.recipes.compare.run import prepare_comparison, run_comparison
     from relexify.reports import conclude, effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
 
     if dry_run:
-        device = chosen_device(device)
-        trials_by_size, to_train = plan_comparison(read, only=only or (), device=device, overwrite=overwrite)
-        states = {
-            trial.title: "finished" if trial.is_trained() else "to be trained"
-            for trials in trials_by_size.values()
-            for trial in trials
-            if trial.run in to_train
-        }
-        print_plan([("model", read.model), *states.items(), ("output", read.output)])
+        prepared = prepare_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
+        states = [
+            (trial.title, "finished" if trial.is_trained() else "to be trained") for trial in prepared.trials_to_train
+        ]
+        print_plan([("model", read.model), *states, ("output", read.output)])
         return
     with bars():
         comparisons = run_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)

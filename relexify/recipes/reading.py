@@ -119,9 +119,8 @@ def read_keys(
     if unknown is not None:
         raise Mistakes([Mistake(location.key, _unknown_key(unknown, readers))])
     missing = [Mistake(location.key, MissingKey(key)) for key in required if key not in table]
-    given = [key for key in readers if key in table]
-    parts = ((readers[key], table[key], location.below(key)) for key in given)
-    return dict(zip(given, _read_all(parts, missing), strict=True))
+    parts = ((readers[key], value, location.below(key)) for key, value in table.items())
+    return dict(zip(table, _read_all(parts, missing), strict=True))
 
 
 def read_table(table: Any, location: Location, *, options: type[Any], default: Any = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from relexify.methods.registry import METHODS, Method
 from relexify.recipes.compare.options import RUNS, CompareOptions, Run
 from relexify.recipes.named import find_recipe, shipped_recipes
 from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
+from relexify.recipes.settings import apply_settings
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
@@ -308,6 +309,14 @@ def test_a_wrong_recipe_is_rejected_with_file_key_and_remedy(write, name):
     message = error(write(text))
     for part in ["recipe.toml", *expected]:
         assert part in message
+
+
+def test_the_first_mistake_in_the_file_is_reported_but_unknown_keys_before_and_missing_ones_after_others(write):
+    mistakes = ["[training]\nsteps = 'x'\n", "[transfer]\nvocab_size = 'y'\n"]
+    assert "training.steps is the text 'x'" in error(write(TOP + "".join(mistakes)))
+    assert "transfer.vocab_size is the text 'y'" in error(write(TOP + "".join(reversed(mistakes))))
+    assert "training.steps is the text 'x'" in error(write("".join(mistakes)))
+    assert "there is no key 'seedz'" in error(write("".join(mistakes) + "seedz = 1"))
 
 
 def test_a_missing_or_unreadable_file_is_rejected_by_name(tmp_path):
@@ -659,6 +668,14 @@ def test_changes_of_a_run_are_validated_when_a_recipe_is_read(write, monkeypatch
     monkeypatch.chdir(file.parent)
     with pytest.raises(InputError, match=re.escape(words)):
         read_recipe("recipe.toml")
+
+
+def test_a_key_of_another_table_is_rejected_with_the_tables_of_the_command():
+    for setting, key in (("training.steps=5", "training.steps"), ("training.steps=", "training")):
+        with pytest.raises(
+            InputError, match=rf"--set {key} is for the table \[training\].* options of \[transfer\] only"
+        ):
+            apply_settings("transfer", Transfer("gpt2", Path("out"), "text.txt"), [setting])
 
 
 def names(recipe: Recipe) -> list[str]:

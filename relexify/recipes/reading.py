@@ -144,8 +144,9 @@ def read_table(table: Any, location: Location, *, options: type[Any], default: A
     completed = _with_inherited_values(_ensure(dict, table), keys)
     values: dict[str, Any] = {}
     for name, value in read_keys(completed, location, readers=readers, required=required).items():
-        if keys[name].container:
-            values.setdefault(keys[name].container, {})[name] = value
+        if container := keys[name].container:
+            others = values.get(container, getattr(default, container, {}))
+            values[container] = {**others, name: value}
         else:
             values[name] = value
     return values

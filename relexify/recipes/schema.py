@@ -90,7 +90,7 @@ def keys_of(options: type[Any], default: Any = None) -> list[Key]:
         if flattened is not None:
             for each in flattened.classes():
                 for name, kind in get_type_hints(each, include_extras=True).items():
-                    keys.append(Key(name, kind, None, container=entry.name))
+                    keys.append(Key(name, kind, usual.get(name), container=entry.name))
         elif entry.name not in ELSEWHERE:
             inherited = INHERITED.items() <= entry.metadata.items()
             keys.append(Key(entry.name, kinds[entry.name], usual, inherited))

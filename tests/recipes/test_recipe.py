@@ -99,6 +99,16 @@ def test_the_options_of_a_method_that_is_added_later_are_keys_too(write, monkeyp
     assert read_recipe(file).tables["transfer"].options == {"sharpness": 2.0}
 
 
+def test_a_run_that_changes_one_option_of_a_method_keeps_the_others(write, tmp_path):
+    runs = "[training]\n[compare]\nruns = [{name = 'far', changes.transfer.atoms = 5}]\n"
+    text = TOP + f"[transfer]\nmethod = 'fvt'\natoms = 3\nanchors = 9\n{runs}"
+    for recipe in (first := read_recipe(write(text)), read_recipe(write(recipe_text(first)))):
+        (run,) = recipe.compare.runs
+        assert run.changes == {"transfer": {"atoms": 5}}
+        changed = changed_tables(recipe, run.changes)["transfer"]
+        assert changed.options == {"atoms": 5, "anchors": 9}
+
+
 def test_every_table_of_a_recipe_becomes_its_dataclass(write, tmp_path):
     recipe = read_recipe(write(FULL))
     corpus = ("/texts/sw.train.txt.xz", str(tmp_path / "more/*.txt"), "hf:cc100:sw")

@@ -216,6 +216,14 @@ def test_a_word_of_a_script_without_spaces_is_translated_inside_a_text_too(layou
     assert known[inside].all()
 
 
+def test_an_unknown_token_is_neither_a_translated_word_nor_a_translation():
+    bert, gpt2 = pico.wordpiece(), pico.byte_level()
+    to_unknown = translations(gpt2, bert, BilingualLexicon((("river", "ба"), ("house", "να"))))
+    assert not to_unknown.known.any(), "words of another script are one token, the unknown one"
+    from_unknown = translations(bert, gpt2, BilingualLexicon((("ба", "river"), ("house", "river"))))
+    assert from_unknown.sources(id_of(gpt2, "river")) == [("house", 1.0)]
+
+
 def test_swapped_columns_of_a_script_without_spaces_are_noticed():
     source = pico.byte_level(size=500)
     english = [form.text for form in vocabulary_of(source).forms if form.is_word and len(form.text) > 2][:12]

@@ -51,7 +51,7 @@ def translations(
         for one, other in lexicon.pairs
     )
     pairs = list(dict.fromkeys(chain.from_iterable(zip(lexicon.pairs, capitals, strict=True))))
-    sources = encode_words(source_tokenizer, [f" {word}" for word, _ in pairs])
+    sources = _without_special(encode_words(source_tokenizer, [f" {word}" for word, _ in pairs]), source)
     # The frequency of each target word, divided by the number of its translations
     words = [word for _, word in pairs]
     counts, known = Counter(words), frequencies or {}
@@ -66,7 +66,7 @@ def translations(
     tokens = scipy.sparse.csr_array((len(target), len(pairs)))
     for rows in (after_space, alone):
         used = [ids if len(ids) == 1 or not whole_words else [] for ids in rows]
-        tokens = tokens + _averages(used, weights, len(target)).T
+        tokens = tokens + _averages(_without_special(used, target), weights, len(target)).T
     mixed = scipy.sparse.csr_array(tokens) @ meaning  # [target × source]
     totals = np.asarray(mixed.sum(axis=1)).ravel()
     scale = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
@@ -112,6 +112,11 @@ def _is_token(word: str, vocabulary: Vocabulary) -> bool:
     Many tokenizers put a space before a text, so such a word, encoded alone, is not the token of running text.
     """
     return bool(word) and is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form
+
+
+def _without_special(rows: list[list[int]], vocabulary: Vocabulary) -> list[list[int]]:
+    """Return rows of ids without special tokens: the unknown token is no word, and no part of one."""
+    return [[id for id in row if not vocabulary.forms[id].is_special] for row in rows]
 
 
 def _averages(rows: list[list[int]], weights: np.ndarray, columns: int) -> scipy.sparse.csr_array:

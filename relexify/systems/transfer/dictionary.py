@@ -37,13 +37,11 @@ def check_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | No
         return None
     translated = translations(inputs.source, inputs.target, lexicon)
     words, related = _measure_related(inputs, translated)
-    # A word with characters that the tokenizer does not know may be a single token too, the unknown one.
-    known = translated.known & np.array([not form.is_special for form in vocabulary_of(inputs.target).forms])
     frequent = _are_tokens(inputs.source, [source for source, _ in lexicon.pairs])
     matching = frequent & _are_tokens(inputs.target, [target for _, target in lexicon.pairs])
     return DictionaryCheck(
-        tokens=int(known.sum()),
-        text_share=float(counts[known].sum() / max(1, counts.sum())),
+        tokens=int(translated.known.sum()),
+        text_share=float(counts[translated.known].sum() / max(1, counts.sum())),
         words=words,
         related=related,
         entries=len(lexicon),

@@ -57,6 +57,13 @@ def stepped(shapes: list[tuple[int, ...]], steps: int = 3, **group: object) -> l
     return [parameter.detach() for parameter in parameters]
 
 
+def test_matrices_of_double_precision_are_orthogonalised_in_it():
+    matrices = torch.randn(2, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = orthogonalise(matrices)
+    assert found.dtype == torch.float64
+    assert torch.allclose(found.float(), orthogonalise(matrices.float()), atol=1e-4)
+
+
 def test_a_step_is_that_of_the_equation():
     shape, steps, rate, decay, momentum = (6, 10), 3, 0.1, 0.3, 0.9
     (found,) = stepped([shape], steps, weight_decay=decay)

@@ -158,7 +158,8 @@ def orthogonalise(matrices: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
         matrices: [n × rows × columns], of any type of number.
         scale: Factor of the result.
     """
-    norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True, dtype=torch.float32)
+    at_least = torch.promote_types(matrices.dtype, torch.float32)
+    norms = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True, dtype=at_least)
     x: torch.Tensor = matrices / norms.clamp(min=SMALLEST).to(matrices.dtype)
     is_tall = x.shape[1] > x.shape[2]
     a, b, c = POLYNOMIAL

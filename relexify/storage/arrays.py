@@ -34,7 +34,9 @@ def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Ma
     import numpy as np
     from safetensors.numpy import save_file
 
-    header = {"relexify": json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
+    text = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
+    # Bytes of file names that are not UTF-8 become escapes of JSON.
+    header = {"relexify": text.encode("utf-8", "backslashreplace").decode()}
     tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     with atomic_file(path) as beside:
         save_file(tensors, beside, metadata=header)

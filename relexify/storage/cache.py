@@ -28,6 +28,8 @@ __all__ = ["cache_folder", "cached", "cached_folder", "has_entries"]
 FORMAT = 1
 """Version of the layout and of the content of entries; entries of another version are not found. The version of
 relexify counts too, so it has to be raised only if a step computes something else between two releases."""
+NO_CACHE = Path("/nonexistent/relexify")
+"""The cache of a user without a home folder, which cannot be written."""
 _ENTRY = "entry.json"
 
 Result = TypeVar("Result")
@@ -39,8 +41,11 @@ def cache_folder() -> Path:
     """Return where results of slow steps are kept: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
     own = os.environ.get("RELEXIFY_CACHE")
     if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relexify"
+        return Path(os.path.expanduser(own))  # which a file of settings does not expand
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relexify"
+    except RuntimeError:  # a user whom the system does not list, as in a container
+        return NO_CACHE
 
 
 def cached(
@@ -107,7 +112,10 @@ def _path(kind: str, key: object) -> Path:
 
 def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result] | None:
     """Load an entry; in a tuple, because a result may be None."""
-    if not path.exists():
+    try:
+        if not path.exists():
+            return None
+    except OSError:  # a folder of another user; that it cannot be written is reported
         return None
     try:
         damage = find_damage(path, json.loads((path / _ENTRY).read_text())["files"])
@@ -129,7 +137,7 @@ def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
             files = checksums(folder)
             files.pop(MARKER, None)  # it is completed when the folder is finished
             (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": files}))
-    except OutputError as error:
+    except (OutputError, OSError) as error:
         if _read(kind, path, lambda folder: folder) is not None:
             return True  # another process has written the same entry in the meantime
         logger.warning(

@@ -15,8 +15,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -113,9 +115,12 @@ def sha256_of(path: str | Path) -> str:
 
 
 def write_file(path: str | Path, content: bytes | str) -> Path:
-    """Write a file atomically, creating its folder."""
+    """Write a file atomically, creating its folder.
+
+    Text is written in UTF-8. Bytes of file names in it that are not UTF-8 are escaped as JSON escapes them.
+    """
     with atomic_file(path) as beside:
-        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+        beside.write_bytes(_encode(content) if isinstance(content, str) else content)
     return Path(path)
 
 
@@ -126,13 +131,13 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
-        handle, name = tempfile.mkstemp(prefix=temporary_prefix(path), dir=path.absolute().parent)
-        os.close(handle)
-        beside = Path(name)
+        beside = _name_beside(path)
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL, 0o666))
+        mode = stat.S_IMODE(beside.stat().st_mode)  # by the umask
         try:
             yield beside
             sync_to_disk(beside)
-            os.chmod(beside, 0o644)
+            os.chmod(beside, mode)  # safetensors replaces it by a file that only its owner can read
             os.replace(beside, path)
         except BaseException:
             beside.unlink(missing_ok=True)
@@ -160,16 +165,18 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
         check_output(path, overwrite=overwrite)
     with _reported(path):
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), dir=path.absolute().parent))
+        beside = _name_beside(path)
+        beside.mkdir()
+        mode = stat.S_IMODE(beside.stat().st_mode)  # by the umask
         try:
             yield beside
             # List everything in the folder in its marker, and keep the notes of one that was written into it.
             marker = beside / MARKER
             notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
-            marker.write_text(_marker_text(notes, [*_entries(beside), MARKER]), encoding="utf-8")
+            marker.write_bytes(_encode(_marker_text(notes, [*_entries(beside), MARKER])))
             for entry in (beside, *beside.rglob("*")):
                 if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
-                    os.chmod(entry, 0o755 if entry.is_dir() else 0o644)
+                    os.chmod(entry, mode if entry.is_dir() else mode & 0o666)
                 sync_to_disk(entry)
             _swap(beside, path)
         except BaseException:
@@ -344,6 +351,15 @@ def _check_writable(path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"{path} cannot be written ({reason}): choose another output") from error
+
+
+def _name_beside(path: Path) -> Path:
+    """Return a new temporary path; what `tempfile` creates, only its owner could read, whatever the umask is."""
+    return path.absolute().with_name(f"{temporary_prefix(path)}{secrets.token_hex(4)}")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:

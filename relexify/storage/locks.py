@@ -1,7 +1,8 @@
-"""Locks that keep other processes out of a folder, where the system supports them."""
+"""Locks that keep other processes out of a folder, where the system and the file system support them."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,8 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["LOCK_FILE", "locked_beside", "only_one"]
+
+logger = logging.getLogger(__name__)
 
 LOCK_FILE = "lock"
 """The file in a work folder that the process holds a lock on."""
@@ -31,10 +34,12 @@ def only_one(folder: Path) -> Iterator[None]:
         try:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise InputError(
                 f"another process is working in {folder}: wait for it, or choose another output"
             ) from error
+        except OSError as error:  # as some network file systems answer
+            logger.warning("%s cannot be locked (%s): start one process at a time with it", folder, error.strerror)
         yield
 
 

@@ -136,7 +136,8 @@ class WorkFolder:
         except InputError as error:
             if not self.overwrite or not (self.path / RUN_FILE).exists():
                 raise
-            logger.warning("%s; removing it.", str(error).partition(";")[0])
+            with only_one(self.path):  # otherwise, a process is working on that other run
+                logger.warning("%s; removing it.", str(error).partition(";")[0])
             shutil.rmtree(self.path)
             claim_folder(self.path, self._claimed)
         with only_one(self.path):

@@ -79,6 +79,33 @@ def test_an_unwritable_cache_costs_a_warning_and_not_the_run(
     assert "RELEXIFY_CACHE" in caplog.text
 
 
+@pytest.mark.parametrize("reason", ["unreadable", "no home"])
+def test_a_cache_that_cannot_be_looked_into_costs_a_warning_and_not_the_run(
+    reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")  # of a user whom the system does not list
+
+    if reason == "no home":
+        monkeypatch.setattr(Path, "home", home)
+        for name in ("RELEXIFY_CACHE", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr("relexify.storage.cache.NO_CACHE", Path("/proc/nowhere"))  # root could write the real one
+    else:
+        monkeypatch.setenv("RELEXIFY_CACHE", "/x" * 3_000)  # an error of the system, as in a folder of another user
+    make = Maker()
+    with caplog.at_level(logging.WARNING):
+        assert cached("numbers", "a", make=make, save=save, load=load) == [1, 2]
+        folder = cached_folder("numbers", "b", lambda folder: save([3], folder))
+    assert load(folder) == [3]
+    assert "Set RELEXIFY_CACHE" in caplog.text
+
+
+def test_a_cache_in_the_home_folder_may_be_named_as_a_shell_does(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RELEXIFY_CACHE", "~/results")
+    assert cache_folder() == Path.home() / "results"
+
+
 def test_a_folder_is_written_once(cache: Path):
     calls = []
     for _ in range(2):

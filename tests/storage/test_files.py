@@ -177,11 +177,32 @@ def test_machines_differ_by_host_name(tmp_path, monkeypatch):
     assert temporary_prefix(tmp_path / "out") != here
 
 
-def test_written_files_can_be_read_by_others(tmp_path):
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_written_files_can_be_read_by_those_whom_the_umask_allows_it(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        with write_folder(tmp_path / "out") as folder:
+            (folder / "inner").mkdir()
+            (folder / "file").write_text("x")
+            (folder / "file").chmod(0o600)
+        write_file(tmp_path / "note", "x")
+        save_arrays(tmp_path / "arrays", {"a": np.zeros(2)}, {})  # safetensors chooses a mode of its own
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path, *tmp_path.rglob("*"))}
+    assert {modes[name] for name in ("out", "inner")} == {0o777 & ~umask}
+    assert {modes[name] for name in ("file", "relexify.json", "note", "arrays")} == {0o666 & ~umask}
+
+
+def test_file_names_that_are_not_utf_8_can_be_recorded(tmp_path):
+    name = os.fsdecode(b"sw\xff.txt")
     with write_folder(tmp_path / "out") as folder:
-        (folder / "file").write_text("x")
-        (folder / "file").chmod(0o600)
-    assert (tmp_path / "out" / "file").stat().st_mode & 0o777 == 0o644
+        (folder / name).touch()
+    assert name in json.loads((tmp_path / "out" / "relexify.json").read_text(encoding="utf-8"))["files"]
+    save_arrays(tmp_path / "arrays", {"a": np.zeros(2)}, {"kind": "test", "corpus": name})
+    assert load_arrays(tmp_path / "arrays", "test")[1]["corpus"] == name
+    write_file(tmp_path / "note", f"from {name}")
+    assert (tmp_path / "note").read_text(encoding="utf-8") == "from sw\\udcff.txt"
 
 
 def test_errors_of_the_operating_system_become_output_errors(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -87,6 +88,29 @@ def test_a_folder_of_somebody_else_is_never_claimed(tmp_path: Path):
 def test_two_processes_do_not_share_a_folder(tmp_path: Path):
     with work(tmp_path).claim(), pytest.raises(InputError, match="another process"), work(tmp_path).claim():
         pass
+
+
+def test_overwriting_does_not_remove_the_work_of_a_process_that_is_running(tmp_path: Path):
+    other = work(tmp_path, {"steps": 5}, overwrite=True)
+    with work(tmp_path).claim():
+        (tmp_path / "out.training" / "checkpoint").touch()
+        with pytest.raises(InputError, match="another process is working"), other.claim():
+            pass
+        assert (tmp_path / "out.training" / "checkpoint").exists()
+    with other.claim():
+        assert not (tmp_path / "out.training" / "checkpoint").exists()
+
+
+def test_a_file_system_without_locks_is_used_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")  # as NFS answers without its lock service
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with work(tmp_path).claim():
+        pass
+    assert "cannot be locked (No locks available)" in caplog.text
 
 
 def test_a_finished_run_is_recognised_and_another_one_is_not(tmp_path: Path):

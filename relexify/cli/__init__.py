@@ -7,16 +7,29 @@ options.py    options that several verbs share
 console.py, progress.py, summary.py   output: messages and tables, progress bars, results
 """
 
+import os
 import sys
+from io import TextIOWrapper
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command; Ctrl-C ends it without a traceback even while its modules are imported."""
+    _prepare_streams()
     try:
         from relexify.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
     run()
+
+
+def _prepare_streams() -> None:
+    """Open standard streams that are closed, and let those that are not in UTF-8 escape what they cannot write."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the next file that is opened would take its number
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")

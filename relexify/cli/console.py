@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 __all__ = [
     "console",
@@ -39,9 +40,34 @@ MAX_MESSAGE = 1_000
 UNLIMITED = 10_000
 """Width of a table that is not shown on a terminal, so that a program that reads it finds no line breaks."""
 
-console = Console(stderr=True, emoji=False)
+_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that control a terminal or the direction of a line, and bytes that are not UTF-8."""
+
+
+class _Console(Console):
+    """A console on which names and words of others cannot control the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string with its control characters as escapes; rich calls this for all strings, also in tables."""
+        visible = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+        return super().render_str(visible, **options)
+
+
+class _Messages(_Console):
+    """Messages, which are left out if they cannot be written, as on a full disk, because the run is worth more."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does."""
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # it would fail once more at the end
+
+
+console = _Messages(stderr=True, emoji=False)
 """Progress, messages and errors, on stderr."""
-results = Console(emoji=False)
+results = _Console(emoji=False)
 """Results, on stdout."""
 _options_of_command: set[str] = set()
 
@@ -82,7 +108,9 @@ def emit(**result: object) -> None:
     """Print the result of a command as one json object, if json was requested; call it once."""
     # Only the first process of a distributed launch prints.
     if results.quiet and os.environ.get("RANK", "0") == "0":
-        sys.stdout.write(json.dumps(_plain(result), ensure_ascii=False) + "\n")
+        is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+        text = json.dumps(_plain(result), ensure_ascii=not is_unicode)
+        sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def spell_options(message: str) -> str:
@@ -131,7 +159,7 @@ def print_table(shown: Table) -> None:
     """Print a table: in a box on a terminal, line by line on one that is too narrow for it, and plain in a pipe."""
     if not results.is_terminal:
         shown.box, shown.pad_edge, shown.show_lines, shown.min_width = None, False, False, None
-        plain = Console(file=StringIO(), width=UNLIMITED, emoji=False)
+        plain = _Console(file=StringIO(), width=UNLIMITED, emoji=False)
         title, shown.title = shown.title, None  # which would be wrapped at the width of the table
         with plain.capture() as captured:
             if title is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,5 +87,6 @@ def _print_result(result: DemonstrationResult) -> None:
     results.print(f"Curves and scores: [bold]{folder}/report.html[/] (curves.svg, comparison.md)", soft_wrap=True)
     results.print(f"The model and where its tokens come from: [bold]{folder}/model/report.html[/]", soft_wrap=True)
     results.print("Next:", highlight=False)
-    results.print(f"  relexify inspect {folder}/model", highlight=False, soft_wrap=True)
+    command = shlex.join(["relexify", "inspect", str(result.output / "model")])
+    results.print(f"  {command}", highlight=False, soft_wrap=True, markup=False)
     results.print("  relexify transfer --help", highlight=False)

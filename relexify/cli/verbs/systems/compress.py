@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -68,7 +69,8 @@ def compress(
         report = compress_folder(model, output, options, overwrite=overwrite)
     _print_report(report)
     print_model_folder(output)
-    results.print(f"  relexify train {output} OUTPUT --corpus TEXT", highlight=False, soft_wrap=True, markup=False)
+    command = f"relexify train {shlex.quote(str(output))} OUTPUT --corpus TEXT"
+    results.print(f"  {command}", highlight=False, soft_wrap=True, markup=False)
     emit(output=output, compression=report)
 
 

@@ -5,6 +5,6 @@
 - `accelerator.py`: the same search on a GPU.
 """
 
-from relexify.neighbours.search import available_cores, largest_products, nearest, normalise_rows
+from relexify.neighbours.search import available_cores, largest_products, nearest, nearest_others, normalise_rows
 
-__all__ = ["available_cores", "largest_products", "nearest", "normalise_rows"]
+__all__ = ["available_cores", "largest_products", "nearest", "nearest_others", "normalise_rows"]

@@ -27,7 +27,7 @@ from relexify.errors import InputError
 from relexify.neighbours.products import Product, float32_product, int8_product
 from relexify.progress import track
 
-__all__ = ["available_cores", "largest_products", "nearest", "normalise_rows"]
+__all__ = ["available_cores", "largest_products", "nearest", "nearest_others", "normalise_rows"]
 
 BLOCK_BYTES = 96 << 20
 """Bytes of similarities that one thread holds at a time."""
@@ -73,6 +73,25 @@ def nearest(
         raise InputError("every key is a zero vector: give at least one vector that is not zero")
     found, similarities = _search_cpu(queries[query_rows], keys[key_rows], min(k, len(key_rows)))
     return _expand(key_rows[found][query_of], similarities[query_of], key_of, key_rows, k)
+
+
+def nearest_others(queries: np.ndarray, keys: np.ndarray, k: int, *, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the k nearest keys of queries that are keys themselves, each without its own.
+
+    Args:
+        queries: [n × d].
+        keys: [m × d].
+        k: Number of neighbours.
+        own: The index of every query among the keys [n].
+
+    Returns:
+        As `nearest`; no columns if only one key is not zero.
+    """
+    found, similarities = nearest(queries, keys, k + 1)
+    left_out = found == own[:, None]
+    left_out[~left_out.any(axis=1), -1] = True  # more than k keys are equal to the query, and come before its own
+    shape = (len(found), found.shape[1] - 1)
+    return found[~left_out].reshape(shape), similarities[~left_out].reshape(shape)
 
 
 def largest_products(

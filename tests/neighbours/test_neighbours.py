@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from relexify.errors import InputError
-from relexify.neighbours import accelerator, largest_products, nearest, normalise_rows, search
+from relexify.neighbours import accelerator, largest_products, nearest, nearest_others, normalise_rows, search
 from relexify.neighbours.products import float32_product, int8_product
 
 
@@ -45,6 +45,26 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     blocks = nearest(left, right, 7)
     assert np.array_equal(whole[0], blocks[0])
     assert np.array_equal(whole[1], blocks[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 30), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_no_row_is_its_own_neighbour(k, distinct, count, seed):
+    draw = np.random.default_rng(seed)
+    rows = draw.standard_normal((distinct, 5))[draw.integers(0, distinct, 30)]  # many of them equal
+    chosen = draw.choice(len(rows), count, replace=False)
+    found, similarities = nearest_others(rows[chosen], rows, k, own=chosen)
+    for query, neighbours, values in zip(chosen, found, similarities, strict=True):
+        others = np.delete(np.arange(len(rows)), query)
+        expected, scores = full_sort(rows[[query]], rows[others], k)
+        assert np.array_equal(neighbours, others[expected[0]])
+        assert np.array_equal(values, scores[0])
+
+
+def test_the_only_row_that_is_not_zero_has_no_neighbours():
+    rows = np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]])
+    found, similarities = nearest_others(rows[[1]], rows, 3, own=np.array([1]))
+    assert found.shape == similarities.shape == (1, 0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from relexify.errors import InputError
-from relexify.neighbours import nearest
+from relexify.neighbours import nearest_others
 
 __all__ = ["block_means", "fitted_tables", "reconstruction_error", "shared_digits", "split_width"]
 
@@ -112,12 +112,12 @@ def shared_digits(rows: np.ndarray, codes: np.ndarray, *, seed: int = 0) -> tupl
     count = len(rows)
     chosen = draw.choice(count, min(SAMPLE, count), replace=False)
     chosen = chosen[np.any(rows[chosen] != 0, axis=1)]  # a row of zeros has no cosine
-    if count < 2 or not len(chosen):
+    if not len(chosen):
         return 0.0, 0.0
-    found, _ = nearest(rows[chosen], rows, 2)
-    # A token is its own nearest neighbour, or the second one if another token has the same row.
-    neighbours = np.where(found[:, 0] == chosen, found[:, -1], found[:, 0])
+    found, _ = nearest_others(rows[chosen], rows, 1, own=chosen)
+    if not found.shape[1]:  # all other rows are zero
+        return 0.0, 0.0
     others = (chosen + draw.integers(1, count, len(chosen))) % count
-    with_neighbour = (codes[chosen] == codes[neighbours]).sum(axis=1).mean()
+    with_neighbour = (codes[chosen] == codes[found[:, 0]]).sum(axis=1).mean()
     with_other = (codes[chosen] == codes[others]).sum(axis=1).mean()
     return float(with_neighbour), float(with_other)

@@ -8,7 +8,7 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.methods.parts.translations import translations
-from relexify.neighbours import nearest, normalise_rows
+from relexify.neighbours import nearest_others, normalise_rows
 from relexify.systems.transfer.start import DictionaryCheck
 from relexify.text import is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, encode_words, vocabulary_of
@@ -62,9 +62,7 @@ def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) 
         seed: Random seed.
     """
     count = len(words)
-    # A word is its own nearest neighbour, or the second one if another word has the same vector.
-    found = nearest(words, words, 2)[0]
-    neighbours = np.where(found[:, 0] == np.arange(count), found[:, -1], found[:, 0])
+    neighbours = nearest_others(words, words, 1, own=np.arange(count))[0][:, 0]
     # An offset of 1 … n - 1, so that no word is compared with itself.
     offsets = np.random.default_rng(seed).integers(1, count, (count, RANDOM_WORDS))
     others = (np.arange(count)[:, None] + offsets) % count

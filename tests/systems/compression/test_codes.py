@@ -119,6 +119,13 @@ def test_similar_tokens_share_more_digits_than_others():
         assert alike > 2 * unlike
 
 
+def test_a_token_whose_neighbours_are_all_zero_shares_no_digits():
+    rows, codes = np.zeros((4, 3)), np.zeros((4, 2), np.int64)
+    assert shared_digits(rows, codes) == (0, 0)
+    rows[2] = 1
+    assert shared_digits(rows, codes) == (0, 0)
+
+
 def test_numbers_that_match_across_cells_recover_tables_that_arbitrary_numbers_lose():
     draw = np.random.default_rng(2)
     tables = [scale * draw.normal(size=(8, 4)) for scale in (50, 7, 1)]  # each level of clusters is one table's

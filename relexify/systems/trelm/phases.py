@@ -16,11 +16,10 @@ import torch
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
-from relexify.pretrained.quiet import save_model
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches, SegmentPairs
-from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_with_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
@@ -43,9 +42,10 @@ from relexify.training.trainable import check_halves, check_trainable
 
 __all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
 
-_Prepared = tuple[TrainingData, dict[str, Any]]
+_PhaseText = tuple[TrainingData, dict[str, Any]]
 """The text of a phase, and what the result depends on besides the model and the options. Held-out text under the key
 None is in the last language."""
+_OpenText = Callable[[TriLayerForMaskedLM, Tokenizers, Training], _PhaseText]
 
 
 def train_commonality(
@@ -77,9 +77,10 @@ def train_commonality(
         InputError: Model, text and options do not fit together.
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
+    check_halves(training, started_processes().num_processes)
+    corpora = (source_corpus, source_held_out), (corpus, held_out)
 
-    def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
-        corpora = (source_corpus, source_held_out), (corpus, held_out)
+    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, plan: Training) -> _PhaseText:
         texts = [
             language_data(loaded, tokenizer, text, kept, plan)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
@@ -88,7 +89,7 @@ def train_commonality(
         measured = dict(zip(loaded.config.languages, (text.held_out for text in texts), strict=True))
         return TrainingData(blocks, measured, "encoder"), {"texts": [text.identity for text in texts]}
 
-    return _train("commonality", model, output, prepare, training, halves=True, overwrite=overwrite, notes=notes)
+    return _train_phase("commonality", model, output, open_text, training, overwrite=overwrite, notes=notes)
 
 
 def train_direction(
@@ -119,10 +120,11 @@ def train_direction(
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
     check_objective(objective)
+    check_halves(training, started_processes().num_processes)
     if training.compile is None:  # sentences have many lengths, and the model would be compiled for each of them
         training = replace(training, compile=False)
 
-    def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, plan: Training) -> _PhaseText:
         if objective == "cdlm" and not loaded.config.trilayer:
             raise InputError("CdLM needs a TRILayer, and the model has none: choose the objective tlm or brlm")
         measured = held_out_data(loaded, tokenizers[TARGET], held_out, plan)
@@ -146,7 +148,7 @@ def train_direction(
         }
         return TrainingData(batches, {None: measured}, "encoder"), identity
 
-    return _train(direction, model, output, prepare, training, halves=True)
+    return _train_phase(direction, model, output, open_text, training)
 
 
 def combine_directions(
@@ -164,8 +166,7 @@ def combine_directions(
         both = combine_halves(_load(source_to_target), _load(target_to_source))
         tokenizers = load_tokenizers(source_to_target, both.config)
         with write_folder(Path(output), overwrite=overwrite) as folder:
-            save_model(both, folder)
-            save_tokenizers(tokenizers, folder, both.config)
+            save_with_tokenizers(both, tokenizers, folder)
             write_file(folder / MARKER, "{}\n")
     processes.wait_for_everyone()
 
@@ -202,7 +203,7 @@ def train_specific(
     if follows and not has_head:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
 
-    def prepare(plan: Training, loaded: TriLayerForMaskedLM, tokenizers: Tokenizers) -> _Prepared:
+    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, plan: Training) -> _PhaseText:
         tokenizer = tokenizers[TARGET]
         text = language_data(loaded, tokenizer, corpus, held_out, plan)
         blocks: Batches = text.blocks
@@ -214,70 +215,67 @@ def train_specific(
         return data, {**text.identity, "follows": follows}
 
     phase: Phase = "specific with next sentences" if follows else "specific"
-    return _train(phase, model, output, prepare, training, overwrite=overwrite, notes=notes)
+    return _train_phase(phase, model, output, open_text, training, overwrite=overwrite, notes=notes)
 
 
-def _train(
+def _train_phase(
     phase: Phase,
     model: str | Path,
     output: str | Path,
-    prepare: Callable[[Training, TriLayerForMaskedLM, Tokenizers], _Prepared],
+    open_text: _OpenText,
     training: Training,
     *,
-    halves: bool = False,
     overwrite: bool = False,
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
-    """Run a phase as a training with one stage; `halves` says whether a batch has two halves."""
-    processes = started_processes()
-    if halves:
-        check_halves(training, processes.num_processes)
+    """Run a phase as a training with one stage, which trains the parameters of the phase."""
     if training.stages:
         raise InputError("a phase of TreLM is one stage: give its steps, and leave stages out")
     if torch.cuda.is_available():  # every phase compiles the model for two lengths, and torch keeps only a few of them
         torch.compiler.reset()
-    pattern = phase_pattern(_load(model), phase)
     stage = Stage(
         name=phase.replace(" ", "-"),
         steps=training.steps,
-        trains=pattern,
+        trains=phase_pattern(_load(model), phase),
         learning_rate=training.learning_rate,
         warmup_steps=round(training.steps * (training.warmup or 0.0)),
         schedule=training.schedule,
     )
+    return run_training(
+        lambda plan: _phase_job(phase, model, open_text, plan, notes or {}),
+        output,
+        replace(training, stages=(stage,)),
+        inputs=(model,),
+        overwrite=overwrite,
+    )
 
-    def job(plan: Training) -> TrainingJob:
-        with processes.main_process_first():
-            loaded = _load(model)
-            tokenizers = load_tokenizers(model, loaded.config)
-        dtype, loaded = loaded.dtype, loaded.float()
-        check_trainable(loaded, plan)
-        check_tokenizers(loaded, tokenizers)
-        with processes.main_process_first():
-            data, identity = prepare(plan, loaded, tokenizers)
 
-        # How much text the phase is scored on, by language.
-        sizes = {
-            name or loaded.config.languages[-1]: {"tokens": text.tokens, "bytes": text.bytes}
-            for name, text in data.held_out.items()
-        }
-
-        def write(trained: TriLayerForMaskedLM, folder: Path) -> None:
-            save_model(trained, folder)
-            save_tokenizers(tokenizers, folder, loaded.config)
-
-        return TrainingJob(
-            model=loaded,
-            dtype=dtype,
-            data=data,
-            identity={"model": fingerprint(loaded), "phase": phase, **identity},
-            notes=source_notes(model) | {"held_out": sizes} | (notes or {}),
-            load=lambda folder: load_model(folder or model),
-            save=write,
-        )
-
-    planned = replace(training, stages=(stage,))
-    return run_training(job, output, planned, inputs=(model,), overwrite=overwrite)
+def _phase_job(
+    phase: Phase, model: str | Path, open_text: _OpenText, training: Training, notes: dict[str, Any]
+) -> TrainingJob:
+    """Load the model of a phase and its text; the first process fills the caches that the others read."""
+    processes = started_processes()
+    with processes.main_process_first():
+        loaded = _load(model)
+        tokenizers = load_tokenizers(model, loaded.config)
+    dtype, loaded = loaded.dtype, loaded.float()
+    check_trainable(loaded, training)
+    check_tokenizers(loaded, tokenizers)
+    with processes.main_process_first():
+        data, identity = open_text(loaded, tokenizers, training)
+    sizes = {  # how much text the phase is scored on, by language
+        language or loaded.config.languages[-1]: {"tokens": text.tokens, "bytes": text.bytes}
+        for language, text in data.held_out.items()
+    }
+    return TrainingJob(
+        model=loaded,
+        dtype=dtype,
+        data=data,
+        identity={"model": fingerprint(loaded), "phase": phase, **identity},
+        notes=source_notes(model) | {"held_out": sizes} | notes,
+        load=lambda folder: load_model(folder or model),
+        save=lambda trained, folder: save_with_tokenizers(trained, tokenizers, folder),
+    )
 
 
 def _load(model: str | Path) -> TriLayerForMaskedLM:

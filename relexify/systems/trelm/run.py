@@ -28,7 +28,6 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
-from relexify.pretrained.quiet import save_model
 from relexify.scoring import Score
 from relexify.storage.files import is_written, write_file
 from relexify.storage.inputs import check_inputs
@@ -38,7 +37,7 @@ from relexify.storage.work import WorkFolder
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
-from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_tokenizers
+from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_with_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.model.xlm import backbone_config
 from relexify.systems.trelm.options import Direction, Objective, Trelm, check_trelm, trelm_inputs
@@ -214,8 +213,7 @@ def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
     )
     tokenizers = load_tokenizer(source), load_tokenizer(model)
     check_tokenizers(built, tokenizers)
-    save_model(built, folder)
-    save_tokenizers(tokenizers, folder, built.config)
+    save_with_tokenizers(built, tokenizers, folder)
 
 
 def _load_backbone(model: str | Path) -> PreTrainedModel:

@@ -22,7 +22,7 @@ from transformers import (
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained.loading import load_model
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.folder import save_tokenizers
+from relexify.systems.trelm.model.folder import save_with_tokenizers
 from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.phases import train_commonality, train_direction
 from relexify.training.plan import Training
@@ -119,8 +119,8 @@ class SeparateWorld(World):
             {n: v for n, v in shared.items() if v.shape == target.state_dict()[n].shape}, strict=False
         )
         model = with_trilayer(source, ("en", "xx"), target=target)
-        model.save_pretrained(self.start)
-        save_tokenizers((self.own, self.new), self.start, model.config)
+        self.start.mkdir(parents=True)
+        save_with_tokenizers(model, (self.own, self.new), self.start)
 
 
 def changed(before: Path, after: Path) -> set[str]:

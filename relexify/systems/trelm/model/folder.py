@@ -1,4 +1,4 @@
-"""The tokenizers of a model with a TRILayer on disk.
+"""A model with a TRILayer and its tokenizers on disk.
 
 OUTPUT/config.json, model.safetensors   all languages
 OUTPUT/tokenizer.json                   of the joint vocabulary, or of the last language's if each has its own
@@ -14,11 +14,12 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import VocabularyError
 from relexify.pretrained.languages import LANGUAGES
 from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 
-__all__ = ["Tokenizers", "check_tokenizers", "load_tokenizers", "save_tokenizers"]
+__all__ = ["Tokenizers", "check_tokenizers", "load_tokenizers", "save_with_tokenizers"]
 
 Tokenizers = tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast]
 """The tokenizers of the source and the target language; the same one twice if the vocabulary is joint."""
@@ -36,11 +37,12 @@ def load_tokenizers(folder: str | Path, config: TriLayerConfig) -> Tokenizers:
     return load_tokenizer(Path(folder) / LANGUAGES / config.languages[0]), last
 
 
-def save_tokenizers(tokenizers: Tokenizers, folder: Path, config: TriLayerConfig) -> None:
-    """Write tokenizers into an existing folder, for `load_tokenizers`."""
+def save_with_tokenizers(model: TriLayerForMaskedLM, tokenizers: Tokenizers, folder: Path) -> None:
+    """Write a model and its tokenizers into an existing folder, for `load_model` and `load_tokenizers`."""
+    save_model(model, folder)
     save_tokenizer(tokenizers[1], folder)
-    if config.source_vocab_size is not None:
-        path = folder / LANGUAGES / config.languages[0]
+    if model.config.source_vocab_size is not None:
+        path = folder / LANGUAGES / model.config.languages[0]
         path.mkdir(parents=True)
         save_tokenizer(tokenizers[0], path)
 

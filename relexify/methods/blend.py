@@ -22,10 +22,10 @@ from relexify.errors import EvidenceError
 from relexify.evidence.alignment import Rotation
 from relexify.methods.focus import focus
 from relexify.methods.fvt import fvt, pieces
+from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.parts.translated_neighbours import translated_neighbours
 from relexify.methods.parts.translations import check_columns, translations, whole_words
-from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import scipy
 
+from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.copying import neutral, shared, special
-from relexify.methods.ramen import aligned_tokens
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, first_of
 from relexify.tokens import AnyVocabulary, vocabulary_of

@@ -11,8 +11,9 @@ from relexify.evidence.vectors import SubwordVectors, WordVectors, subwords_from
 from relexify.methods.blend import blended
 from relexify.methods.focus import focus
 from relexify.methods.fvt import pieces
+from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.copying import neutral, shared, special
-from relexify.methods.ramen import aligned_tokens, ramen, ramen_random, ramen_vectors
+from relexify.methods.ramen import ramen, ramen_random, ramen_vectors
 from relexify.methods.trans_tokens import trans_tokens
 from relexify.mixture import Fallback, Origin, first_of
 from relexify.tokens import vocabulary_of

@@ -11,8 +11,8 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.translations import translations
-from relexify.methods.ramen import aligned_tokens
 from relexify.neighbours import normalise_rows
 from relexify.systems.transfer.initialisation import initialise
 from relexify.tokens import vocabulary_of

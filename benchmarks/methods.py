@@ -34,7 +34,7 @@ from relexify.errors import RelexifyError
 from relexify.evidence.vectors import WordVectors
 from relexify.grafting import graft
 from relexify.methods.fvt import fvt
-from relexify.methods.inputs import token_vectors
+from relexify.methods.parts.vectors import token_vectors
 from relexify.methods.registry import METHODS
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer

@@ -42,7 +42,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.correspondences import find_correspondences, questions
 from relexify.evidence.vectors import VectorTraining, WordVectors
 from relexify.evidence.vectors.formats.loading import load_vectors
-from relexify.methods.inputs import trained_vectors
+from relexify.methods.parts.vectors import trained_vectors
 from relexify.neighbours import nearest, normalise_rows
 from relexify.text import Corpus
 

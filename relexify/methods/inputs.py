@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy
 
-from relexify.errors import EvidenceError, InputError
+from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation, align, align_randomly, unaligned
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
 from relexify.evidence.evidence import Evidence
-from relexify.evidence.lexicon import BilingualLexicon, read_frequencies
+from relexify.evidence.lexicon import read_frequencies
 from relexify.evidence.vectors import (
     Subwords,
     SubwordVectors,
@@ -26,34 +24,29 @@ from relexify.evidence.vectors import (
     WordVectors,
     subword_vectors,
     subwords_from_words,
-    train_vectors,
 )
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.parts.copying import kept
 from relexify.methods.parts.token_space import TokenSpace, WordComposition
+from relexify.methods.parts.vectors import (
+    TokensInSpace,
+    choose_lexicon,
+    embedding_vectors,
+    identical_words,
+    token_vectors,
+    trained_vectors,
+)
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
-from relexify.progress import report_under
-from relexify.storage.cache import cached
 from relexify.storage.fingerprint import NO_EFFECT
-from relexify.text import Corpus, train_segmenter
-from relexify.tokens import encode_words, encoder_of, make_encodable, normaliser_of, vocabulary_of
+from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = [
-    "AlignedBy",
-    "Inputs",
-    "TokensInSpace",
-    "choose_lexicon",
-    "embedding_vectors",
-    "identical_words",
-    "token_vectors",
-    "trained_vectors",
-]
+__all__ = ["AlignedBy", "Inputs"]
 
 AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random", "nothing"]
 """The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
@@ -61,10 +54,6 @@ neighbours, or none: all searches for a map between the two spaces, only the adv
 random rotation, as a control. Vectors that are in one space already, such as multilingual ones, are aligned by nothing.
 """
 
-TokensInSpace = Callable[[WordVectors], SubwordVectors]
-"""Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
-
-_VECTORS = "vectors.safetensors"
 _FORM_WORDS = 50_000
 """Words with vectors that show which Unicode form these are in, the most frequent ones."""
 
@@ -320,114 +309,3 @@ class Inputs:
 
             refinement = partial(self_learn, device=self.device)
         return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed, warn=warn)
-
-
-def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") -> WordVectors:
-    """Train word vectors on a corpus, or load them from the cache.
-
-    Args:
-        corpus: The text.
-        options: How to train.
-        name: What progress bars call it.
-    """
-
-    def make() -> WordVectors:
-        split = train_segmenter(corpus)  # words, cut as the script needs it
-        return train_vectors(lambda: (split(line) for line in corpus), options)
-
-    with report_under(name) if name else nullcontext():
-        return _cached_vectors("vectors", {"corpus": corpus, "options": options}, make)
-
-
-def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
-    """Train vectors of tokens on text that their tokenizer has cut, or load them from the cache."""
-    options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters add nothing
-    encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
-
-    def sentences() -> Iterator[list[str]]:
-        lines = iter(corpus)
-        while block := list(islice(lines, 1000)):
-            yield from (list(map(str, ids)) for ids in encoder.encode([make_encodable(line)[0] for line in block]))
-
-    key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
-    vectors = _cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))
-    matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
-    return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
-
-
-def choose_lexicon(
-    dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors, *, warn: bool = True
-) -> BilingualLexicon:
-    """Return the dictionary, or, if there is none, the words that both languages write alike, with a warning."""
-    if dictionary is not None:
-        return dictionary
-    lexicon = identical_words(source, target)
-    logger.log(
-        logging.WARNING if warn else logging.DEBUG,
-        "no dictionary given: falling back on %d words that both languages write alike; "
-        "even a small one (`dictionary`) usually does better",
-        len(lexicon),
-    )
-    return lexicon
-
-
-def identical_words(source: WordVectors, target: WordVectors, *, shortest: int = 4) -> BilingualLexicon:
-    """Return the words that both languages write alike, without those of fewer letters than `shortest`.
-
-    Raises:
-        EvidenceError: There are none.
-    """
-    lexicon = BilingualLexicon.identical(source.words, target.words, shortest=shortest)
-    if not len(lexicon):
-        raise EvidenceError(
-            "the two languages write no word alike: give a dictionary (`dictionary`) to a method that takes one"
-        )
-    return lexicon
-
-
-def embedding_vectors(
-    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str], *, target_words: Sequence[str] = ()
-) -> tuple[WordVectors, TokensInSpace]:
-    """Read a model's own embedding as word vectors of its language.
-
-    A word is the mean of its tokens' rows; the rows are centred first, since they share a large common direction.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        embedding: Its input embedding [tokens × d].
-        words: Words that are needed, such as a dictionary's.
-        target_words: Words of the target language. Those that the tokenizer normalises to a whole word of its
-            vocabulary (`Berlin` to `berlin`) are known too, so that both languages can be found to write them alike.
-
-    Returns:
-        The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
-        the tokens in whatever space those word vectors were rotated to.
-    """
-    vocabulary = vocabulary_of(tokenizer)
-    rows = np.asarray(embedding[: len(vocabulary)], dtype=np.float32)
-    special = np.array([form.is_special for form in vocabulary.forms])
-    centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
-    whole = [form.text for form in vocabulary.forms if form.starts_word and form.is_word]
-    alike: list[str] = []
-    if (normalise := normaliser_of(tokenizer)) is not None:
-        in_vocabulary = set(whole)
-        alike = [word for word in target_words if normalise(word) in in_vocabulary]
-    known = list(dict.fromkeys([*whole, *words, *alike]))
-    pieces = encode_words(tokenizer, [f" {word}" for word in known])
-    matrix = np.stack([centred[ids].mean(axis=0) if ids else np.zeros(rows.shape[1], np.float32) for ids in pieces])
-
-    def tokens_in_space_of(rotated: WordVectors) -> SubwordVectors:
-        moved = centred if rotated.rotation is None else centred @ rotated.rotation.astype(np.float32)
-        return SubwordVectors(vocabulary, moved, ~special)
-
-    return WordVectors(known, matrix, None, None), tokens_in_space_of
-
-
-def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
-    return cached(
-        kind,
-        key,
-        make=make,
-        save=lambda vectors, folder: vectors.save(folder / _VECTORS),
-        load=lambda folder: load_vectors(folder / _VECTORS),
-    )

@@ -17,11 +17,12 @@ from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, is_ali
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining, WordVectors, subwords_from_words
-from relexify.methods import inputs as inputs_module
-from relexify.methods.inputs import Inputs, embedding_vectors, identical_words, trained_vectors
+from relexify.methods.inputs import Inputs
 from relexify.methods.parts import token_space
+from relexify.methods.parts import vectors as vectors_module
 from relexify.methods.parts.copying import special
 from relexify.methods.parts.token_space import WordComposition
+from relexify.methods.parts.vectors import embedding_vectors, identical_words, trained_vectors
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import vector_neighbours
 from relexify.mixture import PrecomputedRows, first_of
@@ -67,7 +68,7 @@ def test_given_rows_of_an_extended_vocabulary_are_those_of_added_tokens_in_both_
 
 def test_vectors_are_trained_once_for_the_same_text(cache, monkeypatch):
     first = trained_vectors(Corpus.from_lines(pico.sentences()), TINY)
-    monkeypatch.setattr(inputs_module, "train_vectors", None)
+    monkeypatch.setattr(vectors_module, "train_vectors", None)
     again = trained_vectors(Corpus.from_lines(pico.sentences()), TINY)
     assert np.array_equal(first.matrix, again.matrix)
 

@@ -53,7 +53,7 @@ def align(
     from relexify.evidence.alignment import align as fit
     from relexify.evidence.lexicon import BilingualLexicon
     from relexify.evidence.vectors.formats.loading import load_vectors
-    from relexify.methods.inputs import choose_lexicon
+    from relexify.methods.parts.vectors import choose_lexicon
     from relexify.storage.files import check_output
     from relexify.systems.transfer.summary import summarise_rotation
 

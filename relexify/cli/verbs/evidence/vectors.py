@@ -57,7 +57,7 @@ def train(
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     validate_vector_training(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.methods.inputs import trained_vectors
+    from relexify.methods.parts.vectors import trained_vectors
     from relexify.pretrained.loading import load_tokenizer
     from relexify.systems.trelm.joint_vocabulary import joint_token_vectors
 

@@ -1,0 +1,150 @@
+"""Vectors of words and tokens, trained on text or read from a model's embedding, and words that align two languages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from relexify.errors import EvidenceError
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, train_vectors
+from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.progress import report_under
+from relexify.storage.cache import cached
+from relexify.text import Corpus, train_segmenter
+from relexify.tokens import encode_words, encoder_of, normaliser_of, vocabulary_of
+from relexify.tokens.encoding import encodable_batches
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+__all__ = [
+    "TokensInSpace",
+    "choose_lexicon",
+    "embedding_vectors",
+    "identical_words",
+    "token_vectors",
+    "trained_vectors",
+]
+
+TokensInSpace = Callable[[WordVectors], SubwordVectors]
+"""Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
+
+_FILE = "vectors.safetensors"
+
+logger = logging.getLogger(__name__)
+
+
+def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") -> WordVectors:
+    """Train word vectors on a corpus, or load them from the cache.
+
+    Args:
+        corpus: The text.
+        options: How to train.
+        name: What progress bars call it.
+    """
+
+    def make() -> WordVectors:
+        split = train_segmenter(corpus)  # words, cut as the script needs it
+        return train_vectors(lambda: (split(line) for line in corpus), options)
+
+    with report_under(name) if name else nullcontext():
+        return _cached_vectors("vectors", {"corpus": corpus, "options": options}, make)
+
+
+def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
+    """Train vectors of tokens on text that their tokenizer has cut, or load them from the cache."""
+    options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters add nothing
+    encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
+
+    def sentences() -> Iterator[list[str]]:
+        for batch in encodable_batches(corpus):
+            yield from (list(map(str, ids)) for ids in encoder.encode([text for text, _ in batch]))
+
+    key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
+    vectors = _cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))
+    matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
+    return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
+
+
+def choose_lexicon(
+    dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors, *, warn: bool = True
+) -> BilingualLexicon:
+    """Return the dictionary, or, if there is none, the words that both languages write alike, with a warning."""
+    if dictionary is not None:
+        return dictionary
+    lexicon = identical_words(source, target)
+    logger.log(
+        logging.WARNING if warn else logging.DEBUG,
+        "no dictionary given: falling back on %d words that both languages write alike; "
+        "even a small one (`dictionary`) usually does better",
+        len(lexicon),
+    )
+    return lexicon
+
+
+def identical_words(source: WordVectors, target: WordVectors, *, shortest: int = 4) -> BilingualLexicon:
+    """Return the words that both languages write alike, without those of fewer letters than `shortest`.
+
+    Raises:
+        EvidenceError: There are none.
+    """
+    lexicon = BilingualLexicon.identical(source.words, target.words, shortest=shortest)
+    if not len(lexicon):
+        raise EvidenceError(
+            "the two languages write no word alike: give a dictionary (`dictionary`) to a method that takes one"
+        )
+    return lexicon
+
+
+def embedding_vectors(
+    tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str], *, target_words: Sequence[str] = ()
+) -> tuple[WordVectors, TokensInSpace]:
+    """Read a model's own embedding as word vectors of its language.
+
+    A word is the mean of its tokens' rows; the rows are centred first, since they share a large common direction.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        embedding: Its input embedding [tokens × d].
+        words: Words that are needed, such as a dictionary's.
+        target_words: Words of the target language. Those that the tokenizer normalises to a whole word of its
+            vocabulary (`Berlin` to `berlin`) are known too, so that both languages can be found to write them alike.
+
+    Returns:
+        The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
+        the tokens in whatever space those word vectors were rotated to.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    rows = np.asarray(embedding[: len(vocabulary)], dtype=np.float32)
+    special = np.array([form.is_special for form in vocabulary.forms])
+    centred = np.where(special[:, None], 0, rows - rows[~special].mean(axis=0)).astype(np.float32)
+    whole = [form.text for form in vocabulary.forms if form.starts_word and form.is_word]
+    alike: list[str] = []
+    if (normalise := normaliser_of(tokenizer)) is not None:
+        in_vocabulary = set(whole)
+        alike = [word for word in target_words if normalise(word) in in_vocabulary]
+    known = list(dict.fromkeys([*whole, *words, *alike]))
+    pieces = encode_words(tokenizer, [f" {word}" for word in known])
+    matrix = np.stack([centred[ids].mean(axis=0) if ids else np.zeros(rows.shape[1], np.float32) for ids in pieces])
+
+    def tokens_in_space_of(rotated: WordVectors) -> SubwordVectors:
+        moved = centred if rotated.rotation is None else centred @ rotated.rotation.astype(np.float32)
+        return SubwordVectors(vocabulary, moved, ~special)
+
+    return WordVectors(known, matrix, None, None), tokens_in_space_of
+
+
+def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
+    return cached(
+        kind,
+        key,
+        make=make,
+        save=lambda vectors, folder: vectors.save(folder / _FILE),
+        load=lambda folder: load_vectors(folder / _FILE),
+    )

@@ -52,7 +52,8 @@ from relexify.pretrained.runnable import evaluating
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.progress import Advance, track
 from relexify.storage.arrays import load_arrays, save_arrays
-from relexify.tokens import encoder_of, make_encodable, separator_of
+from relexify.text import make_encodable
+from relexify.tokens import encoder_of, separator_of
 
 __all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "find_unigram_prior", "sample_paragraphs"]
 
@@ -300,7 +301,7 @@ def _sample_tokens(
     tokenizer: PreTrainedTokenizerFast, corpus: Iterable[str], seed: int, language: str = "target"
 ) -> np.ndarray:
     """Return the tokens of a random sample of paragraphs, in the order of the text, with separators between them."""
-    lines = [make_encodable(line)[0] for line in sample_paragraphs(corpus, seed=seed)]
+    lines = [make_encodable(line) for line in sample_paragraphs(corpus, seed=seed)]
     separator = separator_of(tokenizer)
     ids = [
         np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none where a line was cut

@@ -23,8 +23,7 @@ from relexify.pretrained.architecture import IGNORED, Architecture, architecture
 from relexify.pretrained.runnable import check_finite, evaluating
 from relexify.progress import track
 from relexify.scoring.windows import MASK_STRIDE, WINDOW, held_out_windows
-from relexify.text import is_unspaced
-from relexify.tokens import make_encodable
+from relexify.text import is_unspaced, make_encodable
 
 __all__ = [
     "TASK",
@@ -250,7 +249,7 @@ def _second_half_nats(
     """
     examples: list[tuple[list[int], list[int]]] = []
     size = 0
-    for paragraph in (make_encodable(line)[0] for line in paragraphs):
+    for paragraph in (make_encodable(line) for line in paragraphs):
         middle = _middle(paragraph)
         if middle is None:
             continue

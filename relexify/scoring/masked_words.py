@@ -22,7 +22,8 @@ from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring.bits import TASK, Score, batch_nats
 from relexify.scoring.windows import MASK_STRIDE, warn_about_unknown
-from relexify.tokens import backend_of, make_encodable
+from relexify.text import make_encodable
+from relexify.tokens import backend_of
 
 __all__ = ["bits_per_byte_of_words"]
 
@@ -60,7 +61,7 @@ def bits_per_byte_of_words(
     before, after = encoder_frame(tokenizer)
     body = min(window, usable_length(model) or window) - len(before) - len(after)
     given = paragraphs.split("\n") if isinstance(paragraphs, str) else paragraphs
-    lines = [make_encodable(line)[0] for line in given if line and not line.isspace()]
+    lines = [make_encodable(line) for line in given if line and not line.isspace()]
     if not lines:
         raise InputError("there is no held-out text to measure on")
     segments = [segment for line in lines for segment in _segments(tokenizer, line.split(), body)]

@@ -18,7 +18,8 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
-from relexify.tokens import encoder_of, make_encodable, separator_of
+from relexify.text import make_encodable
+from relexify.tokens import encoder_of, separator_of
 
 __all__ = ["MASK_STRIDE", "WINDOW", "HeldOut", "held_out_windows", "sample_size", "warn_about_unknown"]
 
@@ -72,7 +73,7 @@ def held_out_windows(
         InputError: There is no text, or no room for it in a window.
         VocabularyError: The tokenizer lacks a token that this architecture needs.
     """
-    lines = [make_encodable(line)[0] for line in paragraphs if line and not line.isspace()]
+    lines = [make_encodable(line) for line in paragraphs if line and not line.isspace()]
     if not lines:
         raise InputError("there is no held-out text to measure on")
     separator = separator_of(tokenizer)

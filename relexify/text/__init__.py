@@ -6,6 +6,7 @@ sources.py         read documents from each kind of them
 records.py         json lines and data sets of the Hub, for whoever reads records
 decoding.py        decompress and decode files in bounded memory
 remote.py          names of Hub data sets; download files behind a URL into the cache
+encodable.py       text that every tokenizer accepts, and its size
 words.py           split text into words
 casing.py          upper and lower case of words
 segmentation.py, candidates.py   find the words of languages written without spaces
@@ -14,6 +15,7 @@ invented.py, prose.py            an invented language and English prose, for the
 
 from relexify.text.casing import capitalised, has_dotless_i, spellings
 from relexify.text.corpus import HELD_OUT_EVERY, Corpus, TextInput, TextSource
+from relexify.text.encodable import count_bytes, make_encodable
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
 from relexify.text.segmentation import Segmenter, train_segmenter
@@ -27,10 +29,12 @@ __all__ = [
     "TextInput",
     "TextSource",
     "capitalised",
+    "count_bytes",
     "english_from_python",
     "has_dotless_i",
     "invent",
     "is_unspaced",
+    "make_encodable",
     "spellings",
     "split_words",
     "train_segmenter",

@@ -12,7 +12,7 @@ from relexify.storage.json import parse_json
 from relexify.text.decoding import read_blocks
 from relexify.text.remote import parse_hub_name
 
-__all__ = ["open_hub_data_set", "parse_record", "read_json_lines", "replace_surrogates"]
+__all__ = ["open_hub_data_set", "parse_record", "read_json_lines"]
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -42,15 +42,6 @@ def parse_record(line: str, location: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise InputError(f"{location} holds a {type(record).__name__}: each line must be one json object")
     return record
-
-
-def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which json may contain and tokenizers reject."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def open_hub_data_set(name: str, *, streaming: bool) -> Any:

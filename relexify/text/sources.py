@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from relexify.errors import InputError, importing
 from relexify.storage.files import sha256_of
 from relexify.text.decoding import compression_of, read_blocks
-from relexify.text.records import open_hub_data_set, read_json_lines, replace_surrogates
+from relexify.text.encodable import make_encodable
+from relexify.text.records import open_hub_data_set, read_json_lines
 
 __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "TextFile"]
 
@@ -71,7 +72,7 @@ class JsonLines(TextFile):
     def documents(self) -> Iterator[str]:
         """Yield the texts of the records."""
         for location, record in read_json_lines(self.path):
-            yield replace_surrogates(_text_of(record, self.field, location))
+            yield make_encodable(_text_of(record, self.field, location))
 
     def fingerprint(self) -> str:
         """Return the sha256 of the file and the name of the field."""

@@ -15,7 +15,7 @@ pruning.py         remove tokens that a text never uses
 rebuilding.py      change the vocabulary of a tokenizer, which the two above do
 """
 
-from relexify.tokens.encoding import Encoder, encoder_of, make_encodable, separator_of
+from relexify.tokens.encoding import Encoder, encoder_of, separator_of
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
@@ -56,7 +56,6 @@ __all__ = [
     "extend_tokenizer",
     "interleave_lines",
     "keep_marks",
-    "make_encodable",
     "normaliser_of",
     "prune_tokenizer",
     "separator_of",

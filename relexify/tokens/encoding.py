@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from relexify.errors import VocabularyError
 from relexify.storage.fingerprint import fingerprint
-from relexify.text.records import replace_surrogates
+from relexify.text import make_encodable
 from relexify.tokens.vocabulary import copy_backend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoder", "encodable_batches", "encoder_of", "make_encodable", "separator_of", "used_tokens"]
+__all__ = ["Encoder", "encodable_batches", "encoder_of", "separator_of", "used_tokens"]
 
 _BATCH = 1000  # lines
 
@@ -66,15 +66,7 @@ def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
     )
 
 
-def make_encodable(line: str) -> tuple[str, int]:
-    """Return a text that every tokenizer accepts, with lone surrogates replaced, and its length in bytes of UTF-8."""
-    try:
-        return line, len(line) if line.isascii() else len(line.encode())
-    except UnicodeEncodeError:
-        return make_encodable(replace_surrogates(line))
-
-
-def encodable_batches(lines: Iterable[str]) -> Iterator[list[tuple[str, int]]]:
+def encodable_batches(lines: Iterable[str]) -> Iterator[list[str]]:
     """Yield some lines at a time, each as `make_encodable` returns it."""
     remaining = map(make_encodable, lines)
     while batch := list(islice(remaining, _BATCH)):
@@ -86,6 +78,6 @@ def used_tokens(tokenizer: PreTrainedTokenizerBase, lines: Iterable[str]) -> set
     encoder = encoder_of(tokenizer)
     used: set[int] = set()
     for batch in encodable_batches(lines):
-        for ids in encoder.encode([text for text, _ in batch]):
+        for ids in encoder.encode(batch):
             used.update(ids)
     return used

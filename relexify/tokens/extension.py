@@ -30,7 +30,8 @@ from tokenizers import Tokenizer
 
 from relexify.errors import EvidenceError
 from relexify.progress import track
-from relexify.tokens.encoding import encodable_batches, make_encodable, used_tokens
+from relexify.text import count_bytes, make_encodable
+from relexify.tokens.encoding import encodable_batches, used_tokens
 from relexify.tokens.forms import METASPACE, TokenizerFamily
 from relexify.tokens.merges import Merge, learn_merges
 from relexify.tokens.pieces import prepends_space
@@ -146,7 +147,7 @@ def _count_characters(tokenizer: PreTrainedTokenizerFast, lines: Iterable[str]) 
     normaliser = backend_of(tokenizer).normalizer
     counts: Counter[str] = Counter()
     for line in lines:
-        text = make_encodable(line)[0]
+        text = make_encodable(line)
         counts.update(normaliser.normalize_str(text) if normaliser else text)
     return counts
 
@@ -169,18 +170,17 @@ def _count_words(
     first, later, read = Counter[str](), Counter[str](), 0
     with track("reading text", size) as advance:
         for batch in encodable_batches(lines):
-            for text, _ in batch:
+            for text in batch:
                 start, *rest = text.split(" ")
                 first[start] += 1
                 later.update(rest)
-            amount = sum(length + 1 for _, length in batch)
+            amount = sum(count_bytes(text) + 1 for text in batch)
             read += amount
             advance(amount)
     backend = Tokenizer.from_str(json.dumps(state_of(tokenizer)))
     counts: Counter[tuple[int, ...]] = Counter()
     for chunks, space in ((first, ""), (later, "" if prepends_space(backend) else " ")):
-        for batch in encodable_batches(chunks):
-            texts = [text for text, _ in batch]
+        for texts in encodable_batches(chunks):
             encodings = backend.encode_batch([space + text for text in texts], add_special_tokens=False)
             for text, encoding in zip(texts, encodings, strict=True):
                 for word in _words(encoding.ids, encoding.word_ids, starts, alone):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-from relexify.text import is_unspaced
-from relexify.tokens.encoding import make_encodable
+from relexify.text import is_unspaced, make_encodable
 from relexify.tokens.forms import METASPACE, TokenForm, TokenizerFamily
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, backend_of, copy_backend, vocabulary_of
@@ -69,7 +68,7 @@ def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]
     known: dict[bool, dict[str, list[int]]] = {}
     for after_space in (False, True):
         words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
-        ids = encode_words(tokenizer, [make_encodable(word)[0] for word in words], after_space=after_space)
+        ids = encode_words(tokenizer, [make_encodable(word) for word in words], after_space=after_space)
         if not after_space:  # a space that the tokenizer puts before a text, as a token of its own, is not in the text
             space = backend_of(tokenizer).token_to_id(METASPACE)
             ids = [row[1:] if len(row) > 1 and row[0] == space else row for row in ids]

@@ -113,8 +113,7 @@ def _check_encoding(
 ) -> None:
     """Validate that a text is encoded as before; `ids` are the source ids of the pruned tokenizer's tokens."""
     before, after = encoder_of(source), encoder_of(pruned)
-    for batch in encodable_batches(lines):
-        texts = [text for text, _ in batch]
+    for texts in encodable_batches(lines):
         for text, old, new in zip(texts, before.encode(texts), after.encode(texts), strict=True):
             if not np.array_equal(np.asarray(old, np.int64), ids[np.asarray(new, np.int64)]):
                 raise VocabularyError(

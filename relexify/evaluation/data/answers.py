@@ -13,9 +13,9 @@ from relexify.errors import InputError
 from relexify.evaluation.data.examples import iterate_records
 from relexify.storage.files import missing_file
 from relexify.storage.json import parse_json
+from relexify.text import make_encodable
 from relexify.text.decoding import format_suffix, read_blocks
 from relexify.text.remote import is_hub_data_set
-from relexify.tokens import make_encodable
 
 __all__ = ["Passage", "read_passages"]
 
@@ -93,7 +93,7 @@ def _passage(record: Mapping[str, Any], where: str) -> Passage:
         )
     if not all(isinstance(text, str) and text.strip() for text in (*texts, *given)):
         raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
-    context, question, *found = (make_encodable(str(text))[0] for text in (*texts, *given))
+    context, question, *found = (make_encodable(str(text)) for text in (*texts, *given))
     starts = answers.get("answer_start") if isinstance(answers, Mapping) else None
     given_start = starts[0] if isinstance(starts, list) and starts else None
     # Windows may lack tokens for the spaces around an answer, and would then not seem to hold all of it.

@@ -9,7 +9,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.evaluation.data.examples import iterate_records
-from relexify.tokens import make_encodable
+from relexify.text import make_encodable
 
 __all__ = ["Question", "read_questions"]
 
@@ -65,9 +65,9 @@ def _question(record: Mapping[str, Any], where: str) -> Question:
     question_and_options = ["" if given is None else given, *options]
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in (*texts, *question_and_options)):
         raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
-    question, *answers = (make_encodable(text)[0] for text in question_and_options)
+    question, *answers = (make_encodable(text) for text in question_and_options)
     label = _position(record[_field(record, _ANSWERS, where)], options, where)
-    return Question(make_encodable(" ".join(texts))[0], question, tuple(answers), label)
+    return Question(make_encodable(" ".join(texts)), question, tuple(answers), label)
 
 
 def _field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:

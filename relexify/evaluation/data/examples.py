@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.text import make_encodable
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
 from relexify.text.records import open_hub_data_set, read_json_lines
 from relexify.text.remote import is_hub_data_set
-from relexify.tokens import make_encodable
 
 __all__ = [
     "NLI_LABELS",
@@ -339,7 +339,7 @@ def _example(first: str, second: str | None, label: str | float, where: str) -> 
     """Return an example whose texts every tokenizer accepts."""
     if not (first.strip() or (second or "").strip()):
         raise InputError(f"{where} holds no text: correct the line, or leave it out")
-    return Example(make_encodable(first)[0], None if second is None else make_encodable(second)[0], label)
+    return Example(make_encodable(first), None if second is None else make_encodable(second), label)
 
 
 def _check_examples(examples: list[Example], skipped: int, source: str | Path) -> list[Example]:

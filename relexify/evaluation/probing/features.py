@@ -19,7 +19,8 @@ from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
-from relexify.tokens import copy_backend, encode_sentences, make_encodable
+from relexify.text import make_encodable
+from relexify.tokens import copy_backend, encode_sentences
 
 __all__ = ["sentence_means", "word_means"]
 
@@ -55,7 +56,7 @@ def sentence_means(
     """
     reader = _reader(model, tokenizer, length)
     index_of = {text: index for index, text in enumerate(dict.fromkeys(texts))}
-    clean = [make_encodable(text)[0] for text in index_of]
+    clean = [make_encodable(text) for text in index_of]
     pieces = [encoding.ids for encoding in reader.backend.encode_batch_fast(clean, add_special_tokens=False)]
     _warn_of_truncated("texts", sum(len(ids) > reader.room for ids in pieces), len(pieces), reader)
     sequences = [_Sequence(ids[: reader.room], [min(len(ids), reader.room)]) for ids in pieces]

@@ -12,7 +12,8 @@ from typing import Protocol
 from relexify.errors import InputError
 from relexify.storage.files import sha256_of
 from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
-from relexify.text.records import parse_record, replace_surrogates
+from relexify.text.encodable import make_encodable
+from relexify.text.records import parse_record
 
 __all__ = ["FIELDS", "PairFile", "PairedLines", "SideBySide", "open_pair_files"]
 
@@ -155,4 +156,4 @@ def _field(record: object, field: str, location: str) -> str:
         raise InputError(
             f"{location} has a {type(value).__name__} in the field {field!r}: name a field that holds text"
         )
-    return replace_surrogates(value or "")
+    return make_encodable(value or "")

@@ -64,7 +64,7 @@ def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: V
 
     def sentences() -> Iterator[list[str]]:
         for batch in encodable_batches(corpus):
-            yield from (list(map(str, ids)) for ids in encoder.encode([text for text, _ in batch]))
+            yield from (list(map(str, ids)) for ids in encoder.encode(batch))
 
     key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
     vectors = _cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))

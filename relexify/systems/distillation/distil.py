@@ -28,7 +28,8 @@ from relexify.mixture import Mixture, Origin, PrecomputedRows, first_of
 from relexify.pretrained.architecture import inner_encoder, tokenizer_frame, usable_length
 from relexify.progress import track
 from relexify.systems.distillation.method import Distillation
-from relexify.tokens import copy_backend, make_encodable
+from relexify.text import make_encodable
+from relexify.tokens import copy_backend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -119,7 +120,7 @@ def pair_lines(
         limit - len(before) - len(after)
         for limit, (before, after) in zip((source_length or length * 64, length), frames, strict=True)
     ]
-    texts = [make_encodable(line)[0] for line in lines if line.strip()]
+    texts = [make_encodable(line) for line in lines if line.strip()]
     encoded = [encoder.encode_batch(texts, add_special_tokens=False) for encoder in encoders]
     for both in zip(*encoded, strict=True):
         # Parts of one character end at the same place: the last of them is where it is complete.

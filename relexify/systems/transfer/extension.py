@@ -15,7 +15,8 @@ from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.start import ExtensionCheck
-from relexify.tokens import Extension, encoder_of, extend_tokenizer, make_encodable, vocabulary_of
+from relexify.text import make_encodable
+from relexify.tokens import Extension, encoder_of, extend_tokenizer, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -67,7 +68,7 @@ def check_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, floa
         return None
     kept = len(vocabulary_of(source))
     extension = extend_vocabulary(options, source, inputs.evidence)
-    lines = [make_encodable(line)[0] for line in held_out]
+    lines = [make_encodable(line) for line in held_out]
     added = len(extension.saved)
     shown = [0]
     while shown[-1] < added:

@@ -32,7 +32,8 @@ from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm
 from relexify.systems.trelm.pairs import open_bitext
-from relexify.tokens import backend_of, encoder_of, make_encodable
+from relexify.text import make_encodable
+from relexify.tokens import backend_of, encoder_of
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 
@@ -199,7 +200,7 @@ def translate(
         writer = tokenizer
     before, after = encoder_frame(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
-    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text)[0] for text in sentences])]
+    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text) for text in sentences])]
     if cut := sum(len(row) == room for row in rows):
         logger.warning("%d sentences have %d tokens or more and are cut there.", cut, room)
     framed = [[*before, *row, *after] for row in rows]

@@ -20,8 +20,8 @@ from relexify.errors import InputError
 from relexify.progress import Advance, track
 from relexify.storage.cache import cached_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.text import Corpus
-from relexify.tokens import Encoder, encoder_of, make_encodable, separator_of
+from relexify.text import Corpus, count_bytes, make_encodable
+from relexify.tokens import Encoder, encoder_of, separator_of
 
 __all__ = ["PackedText", "pack"]
 
@@ -107,7 +107,7 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
 
 def _write(folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, excluding: Corpus | None) -> None:
     """Fill a folder with the tokens of a corpus and their summary."""
-    held_out = frozenset(_digest(make_encodable(line)[0]) for line in _read(excluding)) if excluding else frozenset()
+    held_out = frozenset(_digest(make_encodable(line)) for line in _read(excluding)) if excluding else frozenset()
     with open(folder / TOKENS_FILE, "wb") as stream, track("packing text", corpus.size()) as advance:
         for texts in _batches(corpus, held_out, summary, advance):
             ids = chain.from_iterable((*ids, summary.separator) for ids in encoder.encode(texts))
@@ -130,14 +130,15 @@ def _batches(corpus: Corpus, held_out: frozenset[bytes], summary: _Summary, adva
     texts: list[str] = []
     size = 0
     for line in _read(corpus):
-        text, length = make_encodable(line)
-        size += length + 1
+        text = make_encodable(line)
+        length = count_bytes(text) + 1  # with the line break
+        size += length
         if held_out and _digest(text) in held_out:
             summary.left_out += 1
         else:
             texts.append(text)
             summary.paragraphs += 1
-            summary.bytes += length + 1
+            summary.bytes += length
         if size >= _BATCH_BYTES:
             yield texts
             advance(size)

@@ -1,0 +1,21 @@
+"""Text that every tokenizer accepts, and its size in bytes."""
+
+from __future__ import annotations
+
+__all__ = ["count_bytes", "make_encodable"]
+
+
+def make_encodable(text: str) -> str:
+    """Replace lone surrogates, which json and other texts may contain, and tokenizers reject."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def count_bytes(text: str) -> int:
+    """Return the length of an encodable text in bytes of UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())

@@ -16,18 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from relexify.registry import Registry
 
 if TYPE_CHECKING:
+    from relexify.scoring import Score
     from relexify.text import Corpus
 
 __all__ = [
     "INHERITED",
     "STEPS",
     "Flattened",
+    "ModelChange",
     "ModelName",
     "ResultTable",
     "RunContext",
     "Step",
     "StepTraining",
     "TrainingSettings",
+    "changes_of",
     "snapshot_folder",
 ]
 
@@ -119,6 +122,21 @@ class ResultTable:
 
 
 @dataclass(frozen=True)
+class ModelChange:
+    """What a step did to a model, for its report and its model card.
+
+    Attributes:
+        title: Follows the name of the source model in a title, such as `transferred with blend`.
+        text: Follows it in a sentence, which others may follow; empty if the card describes what was done before.
+        scores: Scores of the parts of the step.
+    """
+
+    title: str
+    text: str = ""
+    scores: Sequence[Score] = ()
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of a run.
 
@@ -143,6 +161,8 @@ class Step:
         summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
         summarise_notes: Returns what the notes (`relexify.json`) of a model say about the step, as tables and
             sentences, which a command prints if other steps follow, and which reports show.
+        change: Returns from the notes of a model what the step, or another command of its system, did to it; None if
+            nothing.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
         shares: Reads shares from 0 to 1 that say how good the step's evidence was, by name, from the folder that it
             wrote; a comparison shows them beside the scores of its runs.
@@ -172,7 +192,8 @@ class Step:
     load: Callable[[Path], Any] | None = None
     summarise: Callable[[Any], Sequence[ResultTable | str]] = lambda result: ()
     summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
-    scores: Callable[[Path], Sequence[Any]] | None = None
+    change: Callable[[Mapping[str, Any]], ModelChange | None] = lambda notes: None
+    scores: Callable[[Path], Sequence[Score]] | None = None
     shares: Callable[[Path], Mapping[str, float]] = lambda output: {}
     decided: Callable[[Any], Mapping[str, bool]] = lambda options: {}
     conflicts: Mapping[str, str] = field(default_factory=dict)
@@ -191,3 +212,9 @@ def snapshot_folder(output: Path, step: int) -> Path:
 
 STEPS: Registry[Step] = Registry("recipe table")
 """The steps that a recipe may have, by table."""
+
+
+def changes_of(notes: Mapping[str, Any]) -> list[ModelChange]:
+    """Return what was done to a model, from its notes, the last step first."""
+    steps = sorted(STEPS.values(), key=lambda step: -step.order)
+    return [change for step in steps if (change := step.change(notes)) is not None]

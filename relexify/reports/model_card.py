@@ -16,6 +16,7 @@ from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license
 from relexify.pretrained.loading import load_config
 from relexify.pretrained.packaged import PACKAGED
+from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES, Start
@@ -134,7 +135,10 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
     commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
     if commands[0].get("model"):
-        sentences.append(f"{source_title(commands[0])}, {_change(commands[0], notes)}")
+        # What was done last; notes of earlier changes are kept.
+        changes = [change.text for change in changes_of(notes) if change.text]
+        change = changes[0] if changes else "whose tokens are unchanged. relexify trained it further."
+        sentences.append(f"{source_title(commands[0])}, {change}")
     for command, source in pairwise(commands):
         language = f" for the language {source['language']}" if source.get("language") else ""
         method = f" with the method {source['method']}" if source.get("method") else ""
@@ -157,33 +161,6 @@ def source_title(command: Mapping[str, Any]) -> str:
     """Return the name of the model that a command started from."""
     model = str(command.get("model", ""))
     return PACKAGED[model].title if model in PACKAGED else Path(model).name
-
-
-def _change(command: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
-    """Say what relexify did last to the embedding of the source model; notes of earlier changes are kept."""
-    if "expanded_from" in notes:
-        return "with an ordinary embedding. relexify expanded its compressed one; the logits are the same."
-    if compression := notes.get("compression"):
-        error = f", with a relative error of {compression['error']:.2g}" if compression["error"] is not None else ""
-        return (
-            f"with a compressed embedding. relexify replaced its {compression['embedding_before']:,} parameters by "
-            f"{compression['embedding_after']:,}{error}."
-        )
-    if pruned := notes.get("pruned"):
-        return (
-            f"without the {pruned['removed']:,} tokens that a text does not use. relexify removed them and their "
-            "embeddings; the text is encoded as before, and the logits of all other tokens are the same."
-        )
-    if "graft" not in notes:
-        return "whose tokens are unchanged. relexify trained it further."
-    language = f" ({command['language']})" if command.get("language") else ""
-    given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
-    if extension := notes.get("extension"):
-        given = f"kept its tokens and their embeddings, and added {extension['added']:,} tokens with embeddings"
-    return (
-        f"with a new language{language}. relexify {given} initialised with the method {notes['method']}; all other "
-        "parameters start as those of the source model."
-    )
 
 
 def _is_untrained_transfer(notes: Mapping[str, Any]) -> bool:

@@ -157,6 +157,7 @@ def test_a_model_that_was_compressed_and_never_transferred_is_described(folder, 
 
 @pytest.mark.usefixtures("cache")
 def test_a_trained_model_that_was_compressed_and_expanded_is_described_by_what_was_done_last(folder, tmp_path):
+    from relexify.reports.html.model import render_model
     from relexify.reports.model_card import render_card
 
     training = rx.Training(steps=2, batch=2, length=16, held_out_bytes=300)
@@ -164,11 +165,13 @@ def test_a_trained_model_that_was_compressed_and_expanded_is_described_by_what_w
     rx.compress(tmp_path / "trained", tmp_path / "small", rx.Compression(rank=4))
     rx.expand(tmp_path / "small", tmp_path / "plain")
     rx.compress(tmp_path / "plain", tmp_path / "again", rx.Compression(rank=2))
-    for name, beginning in (
-        ("small", "trained, with a compressed embedding."),
-        ("plain", "small, with an ordinary embedding. relexify expanded its compressed one; the logits are the same."),
-        ("again", "plain, with a compressed embedding."),
+    expanded = "relexify expanded its compressed one; the logits are the same."
+    for name, title, beginning in (
+        ("small", "trained, compressed", "trained, with a compressed embedding."),
+        ("plain", "small, expanded", f"small, with an ordinary embedding. {expanded}"),
+        ("again", "plain, compressed", "plain, with a compressed embedding."),
     ):
+        assert title in render_model(tmp_path / name)
         text = render_card(tmp_path / name)
         assert f"# {name}\n\n{beginning}" in text
         assert "trained was made by relexify from instruct for the language sw with the method fvt." in text

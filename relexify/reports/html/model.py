@@ -33,9 +33,8 @@ from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import source_title
 from relexify.reports.next_steps import after_training, after_transfer
 from relexify.reports.tables import measured_rows
-from relexify.scoring import WINDOW, Score
-from relexify.steps import STEPS, ResultTable
-from relexify.storage.notes import read_as
+from relexify.scoring import WINDOW
+from relexify.steps import STEPS, ModelChange, ResultTable, changes_of
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
 from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start
@@ -73,12 +72,13 @@ def render_model(folder: Path) -> str:
     mixture = Mixture.load(folder / MIXTURE_FILE) if (folder / MIXTURE_FILE).is_file() else None
     atlas = build_atlas(mixture, read_embedding(folder)) if mixture is not None else None
     scores = notes.get("bits_per_byte_before_training") or {}
+    changes = changes_of(notes)
     sections = [
         Section("summary", "Summary", _summary(notes, scores, curve)),
         Section("next", "Next steps", _next_steps(folder, notes, command, curve)),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
         Section("training", "Training", _training(notes, curve)),
-        Section("phases", "Phases of TreLM", _phases(notes.get("trelm") or {})),
+        Section("further", "Further scores", _further_scores(changes)),
         Section("scores", "Scores before training", _scores(notes, scores, is_trained=curve is not None)),
         Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
         Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
@@ -86,12 +86,10 @@ def render_model(folder: Path) -> str:
         Section("evidence", "Evidence", _evidence(notes)),
         Section("facts", "How it was made", _facts(folder, notes, command)),
     ]
-    source, method = source_title(command), notes.get("method")
-    made = "pruned" if notes.get("pruned") else f"transferred with {method}"
-    subtitle = f"{source}, {made}" if source and method else "A model written by relexify"
-    if notes.get("trelm"):
-        begun = source or notes.get("trained_from")  # neither of them is known if a recipe began with the training
-        subtitle = f"{begun}, transferred with TreLM" if begun else "A model transferred with TreLM"
+    subtitle = "A model written by relexify"
+    if changes:
+        begun = source_title(command) or notes.get("trained_from")  # neither is known if a recipe began with training
+        subtitle = f"{begun}, {changes[0].title}" if begun else f"A model {changes[0].title}"
     if curve is not None:
         subtitle += f", trained for {curve.last.step:,} steps"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
@@ -205,12 +203,10 @@ def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained
     return verdict + bars(ordered, marked=BASELINES.get(method, method)) + hint(about)
 
 
-def _phases(notes: Mapping[str, Any]) -> str:
-    """Return the scores of TreLM after each of its phases, and of its translations."""
-    found = [read_as(Score, entry) for part in ("phases", "translation") for entry in notes.get(part) or ()]
-    if not found:
-        return ""
-    return table(measured_rows(found)) + hint("The arrow points to where scores are better.")
+def _further_scores(changes: Sequence[ModelChange]) -> str:
+    """Return the scores of the parts of steps, such as the phases of TreLM."""
+    found = [score for change in changes for score in change.scores]
+    return table(measured_rows(found)) + hint("The arrow points to where scores are better.") if found else ""
 
 
 def _lengths(extension: Mapping[str, Any] | None) -> str:

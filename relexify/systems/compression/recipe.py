@@ -5,12 +5,13 @@ What needs torch is imported by the functions, so that a recipe is validated wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, ModelChange, RunContext, Step
 from relexify.systems.compression.options import Compression, check_values
 
 if TYPE_CHECKING:
@@ -36,6 +37,21 @@ def run_compress(options: Compression, context: RunContext, model: str, output: 
     return compress_folder(model, output, options, overwrite=context.overwrite)
 
 
+def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+    if "expanded_from" in notes:
+        text = "with an ordinary embedding. relexify expanded its compressed one; the logits are the same."
+        return ModelChange("expanded", text)
+    report = notes.get("compression")
+    if report is None:
+        return None
+    error = f", with a relative error of {report['error']:.2g}" if report["error"] is not None else ""
+    return ModelChange(
+        "compressed",
+        f"with a compressed embedding. relexify replaced its {report['embedding_before']:,} parameters by "
+        f"{report['embedding_after']:,}{error}.",
+    )
+
+
 STEPS.add(
     "compress",
     Step(
@@ -47,6 +63,7 @@ STEPS.add(
         run=run_compress,
         inputs=lambda options: (options.codes_from,),
         validate=lambda options, tables: check_values(options),
+        change=_change,
         reshapes=True,
         varies={"seed": lambda options, seed: replace(options, seed=seed)},
     ),

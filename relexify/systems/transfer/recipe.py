@@ -5,11 +5,12 @@ What needs torch is imported by the functions, so that a recipe is validated wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, ModelChange, RunContext, Step
 from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
 from relexify.systems.transfer.options import Transfer, transfer_inputs, with_method, without_evidence
@@ -59,6 +60,27 @@ def _check(options: Transfer, context: RunContext) -> None:
     check_transfer(_in_run(options, context))
 
 
+def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+    if pruned := notes.get("pruned"):
+        return ModelChange(
+            "pruned",
+            f"without the {pruned['removed']:,} tokens that a text does not use. relexify removed them and their "
+            "embeddings; the text is encoded as before, and the logits of all other tokens are the same.",
+        )
+    if "graft" not in notes:
+        return None
+    code = (notes.get("provenance") or {}).get("command", {}).get("language")
+    language = f" ({code})" if code else ""
+    given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
+    if extension := notes.get("extension"):
+        given = f"kept its tokens and their embeddings, and added {extension['added']:,} tokens with embeddings"
+    return ModelChange(
+        f"transferred with {notes['method']}",
+        f"with a new language{language}. relexify {given} initialised with the method {notes['method']}; all other "
+        "parameters start as those of the source model.",
+    )
+
+
 def _decided(options: Transfer) -> dict[str, bool]:
     from relexify.systems.transfer.initialisation import has_prior
 
@@ -79,6 +101,7 @@ STEPS.add(
         load=_load,
         summarise=summarise_transfer,
         summarise_notes=summarise_notes,
+        change=_change,
         shares=alignment_precision,
         decided=_decided,
         varies={

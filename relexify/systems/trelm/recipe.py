@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError
-from relexify.steps import STEPS, RunContext, Step, StepTraining
+from relexify.steps import STEPS, ModelChange, RunContext, Step, StepTraining
+from relexify.storage.notes import read_as
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
@@ -73,6 +74,16 @@ def _with_seed(options: Trelm, seed: int) -> Trelm:
     return replace(options, seed=seed, **phases)
 
 
+def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+    from relexify.scoring import Score
+
+    found = notes.get("trelm")
+    if found is None:
+        return None
+    scores = [read_as(Score, each) for each in (*found["phases"], *found["translation"])]
+    return ModelChange("transferred with TreLM", scores=scores)
+
+
 def _scores(output: Path) -> Sequence[Score]:
     from relexify.systems.trelm.scores import trelm_scores
 
@@ -92,6 +103,7 @@ STEPS.add(
         validate=validate_trelm,
         load=load_result,
         summarise=summarise_training,
+        change=_change,
         scores=_scores,
         conflicts={
             "fresh": "TreLM starts from a pretrained model",

@@ -127,7 +127,7 @@ def test_the_command_runs_all_phases_and_reports_scores(texts: Texts, whole: tup
     for reported in (f"masked tokens of xx, {phase}" for phase in phases):
         assert reported in outcome.out
     page = (output / "report.html").read_text()
-    assert "Phases of TreLM" in page
+    assert "Further scores" in page
     assert f"{texts.model}, transferred with TreLM, trained for" in page
     assert page.count("BLEU-") == 8
     again = relexify("trelm", texts.model, output, *texts.options())

@@ -30,7 +30,7 @@ from relexify.recipes.advise.evidence import (
 )
 from relexify.recipes.advise.options import BASELINE, DEFAULT, Advise, planned_runs
 from relexify.recipes.compare.options import CompareOptions, Run
-from relexify.recipes.compare.run import report_folder, run_comparison
+from relexify.recipes.compare.run import report_folder, run_comparison, texts_of_trials
 from relexify.recipes.recipe import Recipe
 from relexify.scoring import sample_size
 from relexify.systems.transfer.checks import check_transfer
@@ -39,8 +39,9 @@ from relexify.systems.transfer.initialisation import initialise, method_inputs, 
 from relexify.systems.transfer.options import method_options, with_method, without_evidence
 from relexify.systems.transfer.scores import score_original
 from relexify.systems.transfer.start import TextCoverage, cover_text
-from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.text import Corpus
 from relexify.tokens import encoder_of
+from relexify.training.curve import Curve
 from relexify.training.plan import Training
 
 if TYPE_CHECKING:
@@ -121,52 +122,50 @@ def run_advise(options: Advise) -> Advice:
     planned = planned_runs(options)
     logger.info("%s", _plan(options, planned))
     transfer = replace(options.transfer, unigram_prior=True)
-    # The same texts as those of the trials: see `recipes/compare/run.py`.
-    whole = Corpus.open(transfer.corpus)
-    size = whole.size()
-    subsamples = () if size is not None and size <= options.text_bytes else (options.text_bytes,)
-    corpus, held_out = whole.split(HELD_OUT_EVERY)
-    if transfer.held_out is not None:
-        corpus, held_out = whole, Corpus.open(transfer.held_out)
-    part = corpus.subsample(options.text_bytes) if subsamples else corpus
+    size = Corpus.open(transfer.corpus).size()
+    subsample = None if size is not None and size <= options.text_bytes else options.text_bytes
+    corpus, held_out = texts_of_trials(transfer.corpus, transfer.held_out, subsample)
     # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
-    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=part, held_out=held_out)), planned)
+    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out)), planned)
+    advice = replace(advice, options=options)
     if not options.steps:
         if not words:
             raise _too_few_words()
         by_words = sorted(words, key=lambda name: -words[name])
-        return replace(
-            advice, options=options, runs=tuple(RankedRun(name, None, None, words[name]) for name in by_words)
-        )
+        return replace(advice, runs=tuple(RankedRun(name, None, None, words[name]) for name in by_words))
     runs = [run for run in planned if run.name not in advice.left_out]
+    curves = _train_all(replace(options, transfer=transfer), runs, subsample)
+    ranked = [
+        RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
+        for name in sorted(curves, key=lambda name: curves[name].last.bits_per_byte)
+    ]
+    return replace(advice, runs=tuple(ranked), report=report_folder(Path(transfer.output), subsample))
+
+
+def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> dict[str, Curve]:
+    """Train all runs on about `subsample` bytes of the text, or all of it, and return their curves by name."""
+    transfer = options.transfer
+    training = Training(
+        steps=options.steps,
+        batch=options.batch,
+        length=options.length,
+        evaluate_every=options.steps,
+        # As the original model, even if the training uses another device.
+        held_out_bytes=sample_size(transfer.score_bytes, transfer.device),
+        seed=transfer.seed,
+    )
+    subsamples = () if subsample is None else (subsample,)
     recipe = Recipe(
         title=f"Advice on {transfer.model}",
         output=Path(transfer.output),
         model=transfer.model,
         corpus=transfer.corpus,
         held_out=transfer.held_out,
-        tables={
-            "transfer": transfer,
-            "training": Training(
-                steps=options.steps,
-                batch=options.batch,
-                length=options.length,
-                evaluate_every=options.steps,
-                # As the original model, even if the training uses another device.
-                held_out_bytes=sample_size(transfer.score_bytes, transfer.device),
-                seed=transfer.seed,
-            ),
-        },
+        tables={"transfer": transfer, "training": training},
         compare=CompareOptions(runs=tuple(runs), seeds=(transfer.seed,), subsamples=subsamples),
     )
     (comparison,) = run_comparison(recipe, device=transfer.device, overwrite=transfer.overwrite)
-    curves = {name: curve for name, (curve,) in comparison.curves.items()}
-    ranked = [
-        RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
-        for name in sorted(curves, key=lambda name: curves[name].last.bits_per_byte)
-    ]
-    report = report_folder(Path(transfer.output), subsamples[0] if subsamples else None)
-    return replace(advice, options=options, runs=tuple(ranked), report=report)
+    return {name: curve for name, (curve,) in comparison.curves.items()}
 
 
 def _plan(options: Advise, runs: Sequence[Run]) -> str:

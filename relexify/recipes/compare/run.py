@@ -25,9 +25,9 @@ from relexify.reports import Comparison, write_report
 from relexify.steps import RunContext, TrainingSettings
 from relexify.storage.files import MARKER, is_written, write_file
 from relexify.storage.work import WorkFolder
-from relexify.text import HELD_OUT_EVERY, Corpus
+from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
 
-__all__ = ["PreparedComparison", "prepare_comparison", "report_folder", "run_comparison"]
+__all__ = ["PreparedComparison", "prepare_comparison", "report_folder", "run_comparison", "texts_of_trials"]
 
 Value = TypeVar("Value")
 
@@ -111,6 +111,22 @@ def report_folder(output: Path, size: int | None) -> Path:
     return output if size is None else output / _size_name(size)
 
 
+def texts_of_trials(corpus: TextInput, held_out: TextInput | None, size: int | None) -> tuple[Corpus, Corpus]:
+    """Return the text that trials are trained on and the one that they are scored on, the same for every size.
+
+    Args:
+        corpus: The whole text.
+        held_out: Text to score on; if None, a part of the whole text is held out.
+        size: About how many bytes of the text to train on; all of it if None.
+    """
+    text = Corpus.open(corpus)
+    if held_out is not None:
+        measured = Corpus.open(held_out)
+    else:
+        text, measured = text.split(HELD_OUT_EVERY)
+    return text if size is None else text.subsample(size), measured
+
+
 def prepare_comparison(
     recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
 ) -> PreparedComparison:
@@ -141,12 +157,7 @@ def _trials(
     overwrite: bool,
 ) -> list[Trial]:
     """Return the trials of all runs and seeds, on about `size` bytes of the text, or on all of it if it is None."""
-    corpus = Corpus.open(recipe.corpus)
-    if recipe.held_out is not None:
-        held_out = Corpus.open(recipe.held_out)
-    else:  # the same held-out text for every size
-        corpus, held_out = corpus.split(HELD_OUT_EVERY)
-    part = corpus if size is None else corpus.subsample(size)
+    corpus, held_out = texts_of_trials(recipe.corpus, recipe.held_out, size)
     moments = _moments(recipe, compare)
     trials = []
     for seed in compare.seeds:
@@ -154,8 +165,8 @@ def _trials(
             name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
             if size is not None:
                 name, title = f"{_size_name(size)}-{name}", f"{title}, {_size_name(size)}"
-            tables = _variant(recipe, run, seed, part, held_out, moments.snapshots)
-            context = RunContext(recipe.model, part, held_out, tables, device)
+            tables = _variant(recipe, run, seed, corpus, held_out, moments.snapshots)
+            context = RunContext(recipe.model, corpus, held_out, tables, device)
             folder = recipe.output / "runs" / name
             trials.append(
                 Trial(

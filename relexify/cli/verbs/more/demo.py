@@ -14,7 +14,7 @@ from rich.markup import escape
 from relexify.cli.console import console, emit, results
 from relexify.cli.options import Overwrite, check_model
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_rows
+from relexify.cli.summary import print_next_steps, print_rows
 
 if TYPE_CHECKING:
     from relexify.recipes.demo import DemonstrationResult
@@ -86,7 +86,5 @@ def _print_result(result: DemonstrationResult) -> None:
     folder = escape(str(result.output))
     results.print(f"Curves and scores: [bold]{folder}/report.html[/] (curves.svg, comparison.md)", soft_wrap=True)
     results.print(f"The model and where its tokens come from: [bold]{folder}/model/report.html[/]", soft_wrap=True)
-    results.print("Next:", highlight=False)
-    command = shlex.join(["relexify", "inspect", str(result.output / "model")])
-    results.print(f"  {command}", highlight=False, soft_wrap=True, markup=False)
-    results.print("  relexify transfer --help", highlight=False)
+    inspect = shlex.join(["relexify", "inspect", str(result.output / "model")])
+    print_next_steps("Next:", [inspect, "relexify transfer --help"])

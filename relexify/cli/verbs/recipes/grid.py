@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from relexify.cli.console import emit, results
+from relexify.cli.console import emit
 from relexify.cli.options import Device, Recipe, Settings, check_texts, chosen_device
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_rows
+from relexify.cli.summary import print_rows, print_summary
 from relexify.errors import InputError
 
 __all__ = ["grid"]
@@ -63,7 +63,7 @@ def grid(
     with bars():
         result = run_grid(search)
     print_rows("Before training", grid_rows(result))
-    results.print(f"best: k = {result.best.neighbours}, τ = {result.best.temperature}", highlight=False)
+    print_summary([f"best: k = {result.best.neighbours}, τ = {result.best.temperature}"])
     emit(grid=result)
 
 

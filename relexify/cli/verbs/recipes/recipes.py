@@ -104,9 +104,7 @@ def compare(
             print_rows("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:
             print_rows(TASKS, task_rows(comparison))
-            for run, found in comparison.tasks.items():
-                for note in task_notes(found):
-                    results.print(escape(f"{run}, {note}"), highlight=False)
+            print_summary(f"{run}, {note}" for run, found in comparison.tasks.items() for note in task_notes(found))
         if len(comparison.curves) > 1:
             score = "best" if comparison.keeps_best else "final"
             print_rows(f"Steps to reach another run's {score} score", reach_rows(comparison))
@@ -180,8 +178,7 @@ def _print_run(
             print_measured(step.scores(read.output))
     if measured:
         print_rows(TASKS, task_result_rows(measured))
-        for note in task_notes(measured):
-            results.print(escape(note), highlight=False)
+        print_summary(task_notes(measured))
     print_model_folder(read.output)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.console import emit
 from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, check_model, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder
+from relexify.cli.summary import print_model_folder, print_next_steps, print_rows
 
 if TYPE_CHECKING:
     from relexify.systems.compression.compress import CompressionReport
@@ -70,7 +70,7 @@ def compress(
     _print_report(report)
     print_model_folder(output)
     command = f"relexify train {shlex.quote(str(output))} OUTPUT --corpus TEXT"
-    results.print(f"  {command}", highlight=False, soft_wrap=True, markup=False)
+    print_next_steps("Next, train it to recover quality:", [command])
     emit(output=output, compression=report)
 
 
@@ -91,21 +91,23 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
 
 def _print_report(report: CompressionReport) -> None:
-    shown = table(f"{report.tokens:,} tokens", "parameters", "before", "after", "saved")
     lexical = "embedding" if report.head == "plain" else "embedding and head"
+    sizes = [["parameters", "before", "after", "saved"]]
     for name, before, after in (
         (lexical, report.embedding_before, report.embedding_after),
         ("whole model", report.model_before, report.model_after),
     ):
-        shown.add_row(name, f"{before:,}", f"{after:,}", f"{1 - after / before:.2%}")
-    print_table(shown)
-    quality = table("Quality of the approximation", "measure", "value")
-    quality.add_row(
-        "tables" if report.shared_nearest is not None else "factors",
-        ", ".join(f"{rows} × {width}" for rows, width in report.shapes),
-    )
-    quality.add_row("relative error of the rows", "random tables" if report.error is None else f"{report.error:.4f}")
-    if report.shared_nearest is not None:
-        quality.add_row("digits shared with the nearest token", f"{report.shared_nearest:.3f}")
-        quality.add_row("digits shared with a random token", f"{report.shared_random:.3f}")
-    print_table(quality)
+        sizes.append([name, f"{before:,}", f"{after:,}", f"{1 - after / before:.2%}"])
+    print_rows(f"{report.tokens:,} tokens", sizes)
+    has_tables = report.shared_nearest is not None
+    shapes = ", ".join(f"{rows} × {width}" for rows, width in report.shapes)
+    error = "random tables" if report.error is None else f"{report.error:.4f}"
+    quality = [
+        ["measure", "value"],
+        ["tables" if has_tables else "factors", shapes],
+        ["relative error of the rows", error],
+    ]
+    if has_tables:
+        quality.append(["digits shared with the nearest token", f"{report.shared_nearest:.3f}"])
+        quality.append(["digits shared with a random token", f"{report.shared_random:.3f}"])
+    print_rows("Quality of the approximation", quality)

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from relexify.cli import options as shared
-from relexify.cli.console import emit, results
+from relexify.cli.console import emit
 from relexify.cli.options import METHOD, RUN, chosen_device, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_summary
+from relexify.cli.summary import print_next_steps, print_summary
 from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
 from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
 
@@ -105,8 +105,6 @@ def advise(
     command = shlex.join(transfer_command(advice))
     print_summary(summarise_advice(advice))
     if advice.report is not None:
-        text = f"\nThe trainings are in {transfer.output}, their curves in {advice.report / 'report.html'}"
-        results.print(text, highlight=False, markup=False, soft_wrap=True)
-    results.print("\nThe command to run:", highlight=False)
-    results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+        print_summary([f"\nThe trainings are in {transfer.output}, their curves in {advice.report / 'report.html'}"])
+    print_next_steps("\nThe command to run:", [command])
     emit(advice=advice, best=advice.best, command=command)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from relexify.cli.console import emit, results
+from relexify.cli.console import emit
 from relexify.cli.options import written
-from relexify.cli.summary import print_rows
+from relexify.cli.summary import print_rows, print_summary
 
 __all__ = ["check"]
 
@@ -33,8 +32,7 @@ def check(
     rows = [[result.name, "failed" if result.problems else "passed"] for result in found]
     print_rows(f"Checks of {model}", [["check", "result"], *rows])
     problems = [f"{result.name}: {problem}" for result in found for problem in result.problems]
-    for problem in problems:
-        results.print(escape(problem), highlight=False, soft_wrap=True)
+    print_summary(problems)
     emit(model=model, checks=found)
     if problems:
         raise typer.Exit(BROKEN)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from relexify.cli.console import emit, results
+from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Steps, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_rows
+from relexify.cli.summary import print_summary
 from relexify.errors import InputError
 from relexify.progress import format_duration
+from relexify.steps import ResultTable
 from relexify.training.hardware import GPUS, choose_gpus
 from relexify.training.plan import PLANS, Training, plan_stages
 
@@ -74,13 +75,11 @@ def estimate(
     count = f"{first.parameters / 1e6:,.2f} million"
     if first.parameters >= 1e9:
         count = f"{first.parameters / 1e9:,.2f} billion"
-    results.print(
+    about = (
         f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
-        f"{options.batch} x {options.length}; {gpu.upper()} at {first.utilisation:.0%} of its peak.",
-        highlight=False,
-        soft_wrap=True,
+        f"{options.batch} x {options.length}; {gpu.upper()} at {first.utilisation:.0%} of its peak."
     )
-    print_rows("Estimates", [_HEADER, *map(_row, estimates)])
+    print_summary([about, ResultTable("Estimates", [_HEADER, *map(_row, estimates)])])
     measured = None
     if measure:
         from relexify.training.measuring import measure_training
@@ -127,4 +126,4 @@ def _print_measured(measured: Measured, estimated: Estimate) -> None:
     if measured.memory is not None:
         text += f"Peak memory: {measured.memory / 1e9:,.1f} GB. "
     text += f"The training would take {format_duration(estimated.tokens / measured.tokens_per_second)} on it."
-    results.print(text, highlight=False, soft_wrap=True)
+    print_summary([text])

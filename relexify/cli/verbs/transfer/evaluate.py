@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.console import emit, results
 from relexify.cli.options import RUN, TEXT, Device, Model, chosen_device, option
 from relexify.cli.progress import bars
+from relexify.cli.summary import print_rows, print_summary
 from relexify.errors import InputError
 from relexify.evaluation.registry import TASKS
 
@@ -130,16 +131,13 @@ def _score_text(
     options = replace(options, device=chosen_device(options.device))
     with bars():
         scores = score_text(model, held_out, options)
-    shown = table("Language modelling (lower is better)", "metric", "value", "scored on")
-    for score in scores:
-        shown.add_row(score.metric, format_score(score), score.measured_on)
-    print_table(shown)
+    rows = [[score.metric, format_score(score), score.measured_on] for score in scores]
+    print_rows("Language modelling (lower is better)", [["metric", "value", "scored on"], *rows])
     windows = f"In windows of at most {options.length:,} tokens, or as many as the model reads (--set length=N)"
-    about = f"{windows}: compare only scores of the same text and windows."
-    results.print(about, highlight=False, soft_wrap=not results.is_terminal)
+    about = [f"{windows}: compare only scores of the same text and windows."]
     if any("perplexity" in score.metric for score in scores):
-        about = "Perplexity is per token and cannot be compared between tokenizers; bits per byte can."
-        results.print(about, highlight=False)
+        about.append("Perplexity is per token and cannot be compared between tokenizers; bits per byte can.")
+    print_summary(about)
     return scores
 
 
@@ -154,38 +152,38 @@ def _test_files(given: list[str]) -> str | dict[str, str]:
 
 
 def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
-    shown = table(f"{title} (higher is better)", "metric", "value", "std over seeds", "measured on")
-    deviations = result.deviation or [None] * len(result.mean)
-    for score, deviation in zip(result.mean, deviations, strict=True):
-        spread = "" if deviation is None else f"± {deviation:.4f}"
-        shown.add_row(escape(score.metric), f"{score.value:.4f}", spread, score.measured_on)
-    print_table(shown)
+    rows = [["metric", "value", "std over seeds", "measured on"]]
+    for score, deviation in zip(result.mean, result.deviation or [None] * len(result.mean), strict=True):
+        rows.append([score.metric, f"{score.value:.4f}", _spread(deviation), score.measured_on])
+    print_rows(f"{title} (higher is better)", rows)
     if result.hint:
-        results.print(f"Hint: {escape(result.hint)}.")
+        print_summary([f"Hint: {result.hint}."])
     if result.tests:
-        parts = table("By test set", "test set", "metric", "value", "std over seeds", "measured on")
+        rows = [["test set", "metric", "value", "std over seeds", "measured on"]]
         for name, part in result.tests.items():
-            spread = "" if part.deviation is None else f"± {part.deviation[0]:.4f}"
-            main = part.mean[0]
-            parts.add_row(escape(name), escape(main.metric), f"{main.value:.4f}", spread, main.measured_on)
-        print_table(parts)
+            main, deviation = part.mean[0], None if part.deviation is None else part.deviation[0]
+            rows.append([name, main.metric, f"{main.value:.4f}", _spread(deviation), main.measured_on])
+        print_rows("By test set", rows)
     if result.search:
-        tried = table("Search on development data", "learning rate", "batch", "score", "")
+        rows = [["learning rate", "batch", "score", ""]]
         for candidate in result.search:
             mark = "chosen" if candidate == result.chosen else ""
-            tried.add_row(f"{candidate.learning_rate:g}", str(candidate.batch), f"{candidate.dev:.4f}", mark)
-        print_table(tried)
+            rows.append([f"{candidate.learning_rate:g}", str(candidate.batch), f"{candidate.dev:.4f}", mark])
+        print_rows("Search on development data", rows)
     for encoder in result.encoders:
-        results.print(f"The fine-tuned encoder is in [bold]{escape(str(encoder))}[/]")
+        results.print(f"The fine-tuned encoder is in [bold]{escape(str(encoder))}[/]", soft_wrap=True)
     if details and result.table:
-        rows = table("By label", "label", "precision", "recall", "F1", "examples")
+        rows = [["label", "precision", "recall", "F1", "examples"]]
         for row in result.table:
-            rows.add_row(
-                escape(row.label), f"{row.precision:.3f}", f"{row.recall:.3f}", f"{row.f1:.3f}", f"{row.examples:,}"
-            )
-        print_table(rows)
+            scores = [f"{score:.3f}" for score in (row.precision, row.recall, row.f1)]
+            rows.append([row.label, *scores, f"{row.examples:,}"])
+        print_rows("By label", rows)
     if details and result.confusion:
-        counts = table("Confusion matrix: gold (rows), predicted (columns)", "", *result.confusion.labels)
+        rows = [["", *result.confusion.labels]]
         for label, numbers in zip(result.confusion.labels, result.confusion.counts, strict=True):
-            counts.add_row(escape(label), *(f"{number:,}" for number in numbers))
-        print_table(counts)
+            rows.append([label, *(f"{number:,}" for number in numbers)])
+        print_rows("Confusion matrix: gold (rows), predicted (columns)", rows)
+
+
+def _spread(deviation: float | None) -> str:
+    return "" if deviation is None else f"± {deviation:.4f}"

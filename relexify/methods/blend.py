@@ -155,7 +155,8 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
         space = inputs.token_space(warn=not is_attempt)
     except EvidenceError as error:
         if is_attempt:
-            logger.info(_TEXT_ALONE, f"aligning word vectors was tried in vain: {error}")
+            found = str(error).partition(":")[0]  # without its advice, since _TEXT_ALONE has the same
+            logger.info(_TEXT_ALONE, f"aligning word vectors was tried in vain: {found}")
         else:
             logger.warning("continuing without aligned vectors: %s", error)
         return None

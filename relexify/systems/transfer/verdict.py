@@ -254,9 +254,11 @@ def _compared_with_original(start: Start, *, is_known: bool = False) -> str:
 
 def _is_text_alone(start: Start) -> bool:
     """Whether tokens are built from the text and the two tokenizers alone."""
+    if start.method == "fvt":
+        return True  # whatever was given
     translations = {"dictionary", "bitext", "rotation", "donor"}
     is_given = start.given is None or bool(translations & set(start.given))
-    return start.method in (DEFAULT, "fvt") and not is_given and start.alignment is None
+    return start.method == DEFAULT and not is_given and start.alignment is None
 
 
 def _missing_evidence(start: Start) -> str:

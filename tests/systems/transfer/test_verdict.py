@@ -68,6 +68,9 @@ def test_text_alone_is_not_called_evidence_that_works():
     for given in (("dictionary",), None):
         assert judge(replace(UNTESTED, given=given)).reason.count("the evidence works") == 1
     assert "the evidence works" not in judge(replace(UNTESTED, given=("source_corpus",))).reason
+    scores = {**UNTESTED.bits_per_byte, "fvt": 2.8}
+    unused = judge(replace(UNTESTED, method="fvt", bits_per_byte=scores, given=("dictionary",)))
+    assert "tokens that both vocabularies have, help" in unused.reason
 
 
 @pytest.mark.parametrize(

@@ -194,4 +194,11 @@ def _explain_usage(error: Any) -> str:
         error.show()
         sys.exit(2)
     context, message = getattr(error, "ctx", None), error.format_message().rstrip(".")
-    return f"{message}: see {context.command_path} --help" if context else message
+    if context is None:
+        return str(message)
+    if (name := getattr(error, "option_name", None)) and type(error).__name__ == "NoSuchOption":
+        verbs = context.find_root().command.commands
+        others = [verb for verb in verbs if any(name in each.opts for each in verbs[verb].params)]
+        if others:
+            message = f"{name} is an option of {', '.join(others)}, but not of {context.command_path}"
+    return f"{message}: see {context.command_path} --help"

@@ -80,10 +80,19 @@ class VerbCommand(TyperCommand):
         """Parse the arguments.
 
         Raises:
-            InputError: An option that takes one file or one name is repeated; all but the last would be ignored.
+            InputError: There is an argument too many, the model is given as the output, or an option that takes one
+                file or one name is repeated; all but the last would be ignored.
         """
         parsed: Any = self.make_parser(ctx).parse_args(args=list(args))
-        values, _, given = parsed
+        values, rest, given = parsed
+        if rest:
+            takes = " ".join(each.name.upper() for each in self.params if each.param_type_name == "argument")
+            raise InputError(
+                f"{ctx.command_path} takes {takes or 'no arguments'}, and {rest[0]!r} is one too many: give files and "
+                f"settings as options, such as --corpus FILE (see {ctx.command_path} --help)"
+            )
+        if isinstance(values.get("model"), str) and isinstance(values.get("output"), str):
+            _check_order(ctx.command_path, values["model"], values["output"])
         options = Counter[Any](each for each in given if each.param_type_name == "option" and not each.is_flag)
         for option, times in options.items():
             if times > 1 and not option.multiple and not _NUMBER.fullmatch(str(values[option.name])):
@@ -92,6 +101,17 @@ class VerbCommand(TyperCommand):
                     f"({ctx.command_path} --help says what is repeatable)"
                 )
         return super().parse_args(ctx, args)
+
+
+def _check_order(command: str, model: str, output: str) -> None:
+    """Reject the name of a packaged model as output. A folder may be both: it is overwritten, or trained in place."""
+    from relexify.pretrained.packaged import PACKAGED
+
+    if output in PACKAGED and model not in PACKAGED:
+        raise InputError(
+            f"{output} is a model, so it cannot be the output: give the model first, then the output, as in "
+            f"{command} {output} {model}"
+        )
 
 
 class VerbGroup(TyperGroup):

@@ -133,10 +133,10 @@ def run_demonstration(
         report: Called with a line of text at the start of each part.
     """
     check_output(options.output, options.model, overwrite=options.overwrite)
-    report("inventing a language from the English that ships with Python")
+    report("1 of 5: inventing a language from the English that ships with Python")
     material = make_material(options.seed, options.dictionary_size, options.text_bytes)
     title = PACKAGED[options.model].title if options.model in PACKAGED else options.model
-    report(f"scoring {title}, with its own tokenizer")
+    report(f"2 of 5: scoring {title}, with its own tokenizer")
     original = _score(load_model(options.model), load_tokenizer(options.model), options, material)
     corpus, held_out = Corpus.from_lines(material.invented), Corpus.from_lines(material.held_out)
     transfer = Transfer(
@@ -159,8 +159,8 @@ def run_demonstration(
             write_file(folder / f"{file}.txt", "\n".join(lines) + "\n")
         entries = [f"{source}\t{target}\n" for source, target in material.lexicon.pairs]
         write_file(folder / "dictionary.tsv", "".join(entries))
-        for name, dictionary in (("random", None), (KEPT, material.lexicon)):
-            report(f"transferring it with the method {name}, and training it for {options.training.steps} steps")
+        for part, name, dictionary in ((3, "random", None), (4, KEPT, material.lexicon)):
+            report(f"{part} of 5: transferring it with the method {name}, and training it for {options.training.steps} steps")
             start, end = folder / f"{name}.start", folder / ("model" if name == KEPT else f"{name}.end")
             with report_under(name), without_documents():
                 graft = run_transfer(replace(transfer, output=start, method=name, dictionary=dictionary)).graft
@@ -172,7 +172,7 @@ def run_demonstration(
             else:
                 shutil.rmtree(end)
             shutil.rmtree(start)
-        report("scoring the oracle, which is given the translation of every word")
+        report("5 of 5: scoring the oracle, which is given the translation of every word")
         truth = BilingualLexicon(tuple(material.language.pairs()), name="true dictionary")
         with without_documents():
             graft = run_transfer(replace(transfer, output=folder / "oracle", dictionary=truth)).graft

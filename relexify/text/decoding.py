@@ -44,6 +44,7 @@ LONGEST_LINE = 1 << 27
 """Bytes of the longest line that is read; some corpora are one line of 100 MB."""
 
 _BLOCK_SIZE = 1 << 20
+_PDF = b"%PDF-"
 _ZST_PIECE = 1 << 10  # the decompressor returns all that a piece expands to: up to 32,768 times its size
 
 _LOGGER = logging.getLogger(__name__)
@@ -235,6 +236,8 @@ def _not_text(block: bytes, path: Path, line_number: int, offset: int) -> str:
     """Return a message about a NUL byte, which text in UTF-8 does not have."""
     if block[257:262] == b"ustar":
         return f"{path} is a tar archive: unpack it and give the files in it"
+    if read_first_bytes(path).startswith(_PDF):
+        return _convert_pdf(path)
     line = line_number + block.count(b"\n", 0, offset)
     found = f"{path} is not text (line {line} holds a NUL byte)"
     for first, encoding in enumerate(("UTF-16BE", "UTF-16LE")):
@@ -244,8 +247,15 @@ def _not_text(block: bytes, path: Path, line_number: int, offset: int) -> str:
     return f"{found}: give a plain or compressed text file"
 
 
+def _convert_pdf(path: Path) -> str:
+    """Return a message about a PDF, most of which is compressed."""
+    return f"{path} is a PDF: convert it to text, for example with `pdftotext`"
+
+
 def _not_utf8(block: bytes, path: Path, line_number: int, offset: int) -> str:
     """Return a message that says where a file is not UTF-8."""
+    if read_first_bytes(path).startswith(_PDF):
+        return _convert_pdf(path)
     line = line_number + block.count(b"\n", 0, offset)
     found = f"{path} is not UTF-8: line {line} holds the byte 0x{block[offset]:02x}"
     magic = COMPRESSIONS.get(path.suffix)

@@ -37,6 +37,8 @@ CORPORA = {
     "blank lines": (b"\n\n  \n", "blank"),
     "UTF-16": ("šo mü ra\n".encode("utf-16"), "UTF-16"),
     "latin-1": ("mü ra\n".encode("latin-1"), "not UTF-8"),
+    "PDF": (b"%PDF-1.7\n\x00\xff\n", "is a PDF: convert it to text"),
+    "PDF without NUL": (b"%PDF-1.7\n%\xe2\xe3\n", "is a PDF: convert it to text"),
     "too small to hold out": (b"one line\n", "--held-out"),
 }
 OPTIONS = {
@@ -73,6 +75,8 @@ OPTIONS = {
     "setting of another verb": (("--set", "training.steps=5"), "--set training.steps is for the table [training]"),
     "setting by its name elsewhere": (("--set", "held_out_bytes=500"), "'held_out_bytes'", "write score_bytes"),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
+    "option of another verb": (("--steps", 5), "--steps is an option of advise", "train", "not of relexify transfer"),
+    "argument too many": (("text.txt",), "takes MODEL OUTPUT, and 'text.txt' is one too many", "--corpus FILE"),
 }
 
 
@@ -124,6 +128,10 @@ def test_unusable_corpus(name, world, tmp_path, rejects):
     file = tmp_path / "text.txt"
     file.write_bytes(content)
     rejects(("transfer", world.gpt2, tmp_path / "out", "--corpus", file), str(file), word)
+
+
+def test_the_model_as_output(world, rejects):
+    rejects(("transfer", "out", "smollm2-135m", *world.text), "as in relexify transfer smollm2-135m out")
 
 
 def test_missing_corpus(world, tmp_path, rejects):

@@ -107,12 +107,13 @@ def train_stage(
     arguments = stage_arguments(stage, training, folder)
     arguments.eval_on_start = checkpoint is None and first_step == 0
     is_compiled = compiles(training, stage, arguments)
+    is_only = is_last and first_step == 0
     on_one_gpu = arguments.device.type == "cuda" and arguments.world_size == 1
     # Masked text has labels at a share of its positions; at least as many when it is scored.
     share = data.batches.label_share
     label_share = 1.0 if share == 1 else max(share, 1 / MASK_STRIDE)
     with (
-        track(f"training: {stage.name}", stage.steps) as advance,
+        track("training" if is_only else f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
         quiet_transformers(),
         loss_forward(
@@ -180,7 +181,7 @@ def _prepare_model(model: PreTrainedModel, stage: Stage, training: Training) -> 
     parameters = list(model.parameters())
     trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
     total = sum(parameter.numel() for parameter in parameters)
-    logger.info("stage %s: %d of %d parameters are trained", stage.name, trained, total)
+    logger.info("stage %s: trains %s of %s parameters", stage.name, f"{trained:,}", f"{total:,}")
     return adapters
 
 

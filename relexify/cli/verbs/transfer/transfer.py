@@ -124,20 +124,26 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     from relexify.methods.registry import METHODS
     from relexify.pretrained.loading import load_config, load_tokenizer
     from relexify.systems.transfer.options import given_translations
-    from relexify.text import split_words
+    from relexify.text.words import split_words, unspaced_runs
     from relexify.tokens import check_vocabulary_size
 
     size = evidence.corpus.size()  # not known of compressed text
     config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
-    if evidence.lexicon is not None and method.takes("dictionary"):
-        # There is no target tokenizer yet, whose words the transfer itself looks up.
-        words = dict.fromkeys(split_words(evidence.corpus.sample_bytes(_SAMPLE)), 0)
-        check_columns(whole_words(source), words, evidence.lexicon)
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
-    if evidence.lexicon is not None:
-        given[0] = f"dictionary {evidence.lexicon.name} ({len(evidence.lexicon):,} entries)"
+    if (lexicon := evidence.lexicon) is not None:
+        found = ""
+        if method.takes("dictionary"):
+            # There is no target tokenizer yet, whose words the transfer itself looks up.
+            sample = evidence.corpus.sample_bytes(_SAMPLE)
+            words = dict.fromkeys(split_words(sample), 0)
+            check_columns(whole_words(source), words, lexicon)
+            if len(unspaced_runs(sample)) < len(words) / 2:  # otherwise, the words are known only after a segmentation
+                lowered = {word.lower() for word in words}
+                count = sum(target.lower() in lowered for _, target in lexicon.pairs)
+                found = f"; {count:,} of their words are in the first {len(sample.encode()) / 1e6:.1f} MB of text"
+        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found})"
     if options.keep_source:
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
     elif named := options.tokenizer or options.donor:

@@ -160,7 +160,9 @@ def run_demonstration(
         entries = [f"{source}\t{target}\n" for source, target in material.lexicon.pairs]
         write_file(folder / "dictionary.tsv", "".join(entries))
         for part, name, dictionary in ((3, "random", None), (4, KEPT, material.lexicon)):
-            report(f"{part} of 5: transferring it with the method {name}, and training it for {options.training.steps} steps")
+            report(
+                f"{part} of 5: transferring it with the method {name}, and training it {options.training.steps} steps"
+            )
             start, end = folder / f"{name}.start", folder / ("model" if name == KEPT else f"{name}.end")
             with report_under(name), without_documents():
                 graft = run_transfer(replace(transfer, output=start, method=name, dictionary=dictionary)).graft

@@ -192,7 +192,7 @@ def dying_at(moment: Moment | None) -> AbstractContextManager[None]:
 
     @contextmanager
     def reporter(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        is_training = description.startswith("training: ")
+        is_training = f"{description}: ".startswith("training: ")
         if is_training and moment.doing == "stage":
             countdown()
         yield lambda amount, status="": countdown() if is_training and moment.doing == "step" else None

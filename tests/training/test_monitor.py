@@ -28,7 +28,7 @@ def reporter(heard) -> Any:
     @contextmanager
     def record(description: str, total: int | None = None):
         def advance(amount: int, status: str = "") -> None:
-            if description.startswith("training: "):
+            if f"{description}: ".startswith("training: "):
                 heard.append(status)
 
         yield advance

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import Graft, check_roles, row_origins
+from relexify.grafting import Graft, UnigramReport, check_roles, row_origins
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.pretrained.architecture import check_fit
@@ -28,6 +28,7 @@ from relexify.systems.transfer.checks import is_repeated, prepare_transfer, tran
 from relexify.systems.transfer.dictionary import check_dictionary
 from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
+    PriorText,
     add_prior,
     given_tokenizer,
     graft_initialisation,
@@ -140,21 +141,15 @@ def run_transfer(
     if was_tested and (early := judge(start)).start == "poor":
         logger.warning("this will be a poor start. %s", early.reason)  # said again at the end, minutes of scoring later
 
-    # The unigram prior.
-    if shortage is not None and has_prior(options):
-        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
-    counted_text = prior_text(options, model, evidence) if shortage is None else None
-    prior = add_prior(options, grafted, counted_text)
-    if prior is not None:
-        logger.info(
-            "the unigram prior, how often the text has each token, changes %s: %.2f bits per token, from %.2f",
-            prior.changed if prior.changed == "nothing" else f"the {prior.changed}",
-            prior.bits_after,
-            prior.bits_before,
-        )
-
-    # Scores before training.
+    # The unigram prior, and scores before training.
     is_scored = options.score and shortage is None
+    if is_scored and options.device == "cpu":
+        logger.info(
+            "scoring may take minutes on a CPU: the result, the original model and two baselines, which get a unigram "
+            "prior too, are run; all but the result are cached, and `score=false` leaves the scores out"
+        )
+    counted_text = prior_text(options, model, evidence) if shortage is None else None
+    prior = _add_prior(options, grafted, counted_text, shortage)
     source_scores = score_source_language(options, inputs, model, grafted.model) if is_scored else {}
     start = replace(start, extension=check_extension(options, inputs, source_scores))
     if is_scored:
@@ -189,6 +184,24 @@ def run_transfer(
 def load_transfer(output: Path) -> TransferResult:
     """Read the result of an earlier transfer; its vector alignment was not kept."""
     return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
+
+
+def _add_prior(
+    options: Transfer, grafted: Graft, counted_text: PriorText | None, shortage: str | None
+) -> UnigramReport | None:
+    """Add the unigram prior, and log what it changes, or why there is none."""
+    if shortage is not None and has_prior(options):
+        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
+    prior = add_prior(options, grafted, counted_text)
+    if prior is not None:
+        logger.info(
+            "the unigram prior, how often the text has each token, changes %s; the model needs %.2f bits per token of "
+            "text now, and needed %.2f before",
+            prior.changed if prior.changed == "nothing" else f"the {prior.changed}",
+            prior.bits_after,
+            prior.bits_before,
+        )
+    return prior
 
 
 def _examine_evidence(

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
-
 from relexify.grafting import Graft, graft
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
@@ -59,11 +57,6 @@ def score_start(
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target = inputs.source, inputs.target
-    if torch.device(options.device).type == "cpu":
-        logger.info(
-            "scoring the original model, two baselines and the result may take minutes on a CPU; the first three are "
-            "cached, and `score=false` leaves all of them out"
-        )
     original = prediction_key(model, source, text, options.device)  # for all keys, since it hashes the whole model
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original, measure)}

@@ -130,11 +130,23 @@ def test_dictionaries_of_real_languages_are_judged_by_their_translations_and_not
         assert f"{related:.1%} of {words:,} cases" in verdict.reason
 
 
+def test_a_doubtful_dictionary_is_judged_with_its_error_the_size_of_the_text_and_the_baselines():
+    doubtful = replace(GOOD, dictionary=replace(GOOD.dictionary, related=0.527, words=540), corpus_bytes=3_000_000)
+    reason = judge(doubtful).reason
+    assert "52.7% of 540 cases, give or take 1.2%" in reason
+    assert "little text" not in reason
+    assert "Rows without evidence" not in reason
+    worse = judge(replace(doubtful, corpus_bytes=500_000, bits_per_byte={**EQUAL, "blend": 2.9}))
+    assert worse.start == "open"
+    assert "or somewhat less with little text, as here (0.5 MB)" in worse.reason
+    assert "Rows without evidence need less before training (2.820, against 2.900 bits per byte)" in worse.reason
+
+
 def test_a_dictionary_just_below_the_threshold_is_not_said_to_reach_it():
     check = DictionaryCheck(tokens=3_000, text_share=0.4, words=3_000, related=0.5494)
     verdict = judge(replace(GOOD, dictionary=check))
     assert verdict.start == "open"
-    assert "in 54.9% of 3,000 cases. Correct dictionaries have 55.0% or more" in verdict.reason
+    assert "in 54.9% of 3,000 cases, give or take 0.5%." in verdict.reason
     assert judge(replace(GOOD, dictionary=replace(check, related=0.5496))).start == "good"
 
 

@@ -46,8 +46,8 @@ def demo(
     plan_stages(Training(steps=steps, seed=seed))
     start = time.monotonic()
     console.print(
-        f"A real model learns an invented language, twice: with random embeddings and with those of the default method, "
-        f"{steps} training steps each. On two free cores, this takes less than four minutes.",
+        "A real model learns an invented language twice, from random embeddings and from those of the default method, "
+        f"with {steps} training steps each. On two free cores, this takes less than four minutes.",
         highlight=False,
     )
     # Only now, because importing torch takes seconds, and invalid input is rejected before.

@@ -26,7 +26,7 @@ from relexify.methods.parts.translated_neighbours import translated_neighbours
 from relexify.methods.parts.translations import translations
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import neighbours_in_space
-from relexify.mixture import softmax_weights
+from relexify.mixture import Origin, mixture_of_rows, softmax_weights
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
 from tests import pico
@@ -91,6 +91,23 @@ def test_a_token_without_a_translation_takes_those_of_its_neighbours_by_similari
     assert dict(mixture.sources(UNKNOWN)) == pytest.approx({"Ġriver": near, "Ġwater": far}, abs=1e-6)
 
 
+def test_the_twenty_nearest_translations_count_unless_others_are_requested():
+    *known, word = WORDS[:25]
+    english = [id for id, form in enumerate(SOURCE_VOCABULARY.forms) if form.starts_word][: len(known)]
+    translated = mixture_of_rows(
+        [[english[known.index(id)]] if id in known else [] for id in range(len(VOCABULARY))],
+        SOURCE_VOCABULARY,
+        VOCABULARY,
+        method="translations",
+        origin=Origin.MIXED,
+    )
+    angles = np.linspace(0.1, 1.5, len(known))
+    rows = {id: [np.cos(angle), np.sin(angle)] for id, angle in zip(known, angles, strict=True)}
+    found = translated_neighbours(SOURCE, vectors(TARGET, {**rows, word: [1, 0]}), translated).weights.toarray()[word]
+    expected = softmax_weights(np.cos(angles[None, :20]), 0.1)[0]
+    assert np.allclose(found[english], [*expected, 0, 0, 0, 0], atol=1e-6)
+
+
 def test_tokens_with_a_translation_and_tokens_without_a_vector_have_no_translated_neighbours():
     mixture = translated_neighbours(SOURCE, TOKENS, TRANSLATED)
     assert np.flatnonzero(mixture.known).tolist() == [UNKNOWN]
@@ -144,6 +161,27 @@ def test_aligned_vectors_that_are_noise_give_way_to_neighbours_in_both_vocabular
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=noise))
     assert_half_focus(None, source_vectors=Path("source.vec"))
     assert "find the translation of 5.0 % of the words, so they are not used" in caplog.text
+
+
+@pytest.mark.parametrize(("precision", "are_used"), [(0.1, True), (0.099, False)])
+def test_aligned_vectors_are_used_from_a_tenth_of_right_translations_on(precision, are_used, monkeypatch):
+    quality = Quality(precision, csls_precision=precision, words=1_000, candidates=1_000)
+    monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=quality))
+    alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
+    known = inputs(lexicon=None, tokens=vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]}))
+    assert (METHODS["blend"].initialise(known).rotation is not None) == are_used
+
+
+def test_given_vectors_of_the_target_language_are_those_that_focus_reads(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
+    alike = next(id for id in np.flatnonzero(shared(SOURCE, TARGET).known) if VOCABULARY.forms[id].text.isalpha())
+    known = inputs(lexicon=None, tokens=vectors(TARGET, {alike: [1, 0], UNKNOWN: [0.8, 0.6]}))
+    # Vectors that would be trained on the text say nothing about the word.
+    monkeypatch.setattr(type(known), "target_token_vectors", vectors(TARGET, {alike: [1, 0]}))
+    assert np.allclose(built(known)[UNKNOWN], PIECES[UNKNOWN], atol=1e-6)
+    given = replace(known, evidence=replace(known.evidence, target_vectors=Path("target.vec")))
+    copy = shared(SOURCE, TARGET).weights.toarray()[alike]
+    assert np.allclose(built(given)[UNKNOWN], (copy + PIECES[UNKNOWN]) / 2, atol=1e-6)
 
 
 @pytest.mark.parametrize("aligned_by", ["dictionary", "identical", "self-learning", "random"])
@@ -207,6 +245,17 @@ def test_neighbours_of_aligned_tokens_are_found_too(tmp_path):
     known.__dict__["aligned_token_counts"] = counts  # as if the text had been aligned
     river = SOURCE.convert_tokens_to_ids("Ġriver")
     assert np.allclose(built(known)[[KNOWN[0], UNKNOWN], river], [0.75, 0.25], atol=1e-6)
+
+
+def test_a_dictionary_and_parallel_text_know_a_meaning_in_equal_parts(tmp_path):
+    word = VOCABULARY.forms[KNOWN[0]].text
+    (tmp_path / "pairs.tsv").write_text(f" teacher\t {word}\n")
+    known = inputs()
+    known = replace(known, evidence=replace(known.evidence, bitext=Bitext.open(tmp_path / "pairs.tsv")))
+    river, teacher = (SOURCE.convert_tokens_to_ids(token) for token in ("Ġriver", "Ġteacher"))
+    counts = csr_array(([7.0], ([KNOWN[0]], [teacher])), shape=TRANSLATED.weights.shape)
+    known.__dict__["aligned_token_counts"] = counts  # as if the text had been aligned
+    assert np.allclose(built(known)[KNOWN[0], [river, teacher]], 3 / 8, atol=1e-6)
 
 
 def test_a_dictionary_with_swapped_columns_is_rejected():

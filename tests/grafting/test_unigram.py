@@ -119,6 +119,25 @@ def test_the_mean_prediction_is_the_distribution_of_tokens():
     assert unused.sum() < 0.05  # rows that pad the embedding belong to no token
 
 
+def test_the_correction_is_measured_and_applied_twice(monkeypatch):
+    result = grafted("llama untied")
+    twice = unigram_module.find_unigram_prior(result.model, result.tokenizer, LINES)
+    assert len(twice.corrections) == 2
+    monkeypatch.setattr(unigram_module, "_PASSES", 1)
+    once = unigram_module.find_unigram_prior(result.model, result.tokenizer, LINES)
+    assert twice.report.divergence_after < 0.9 * once.report.divergence_after
+
+
+def test_an_encoder_does_not_expect_separators_which_are_never_masked():
+    result = grafted("bert")
+    add_unigram_prior(result.model, result.tokenizer, LINES)
+    ids = result.tokenizer(HELD_OUT.split("\n")[0], return_tensors="pt").input_ids
+    ids[0, 2] = result.tokenizer.mask_token_id
+    with torch.no_grad():
+        predicted = result.model(input_ids=ids).logits[0, 2].softmax(dim=-1)
+    assert predicted[separator_of(result.tokenizer)] < 1 / len(result.tokenizer)
+
+
 def test_differences_between_contexts_stay_with_an_output_bias():
     result = grafted("bert")
     ids = torch.tensor([result.tokenizer(LINES[0]).input_ids])

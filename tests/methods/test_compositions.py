@@ -194,6 +194,14 @@ def test_translations_mix_a_whole_word_from_the_pieces_of_its_meanings():
     assert mixture.known.sum() <= 4
 
 
+def test_two_words_of_one_token_have_equal_parts_whatever_their_number_of_translations():
+    uncased = pico.wordpiece()
+    lexicon = BilingualLexicon((("river", "Door"), ("water", "door"), ("house", "door")))
+    # "Door" is river, and as the first word of a sentence water or house; "door" is water or house.
+    found = dict(translations(uncased, uncased, lexicon).sources(uncased.convert_tokens_to_ids("door")))
+    assert found == pytest.approx({"river": 1 / 4, "water": 3 / 8, "house": 3 / 8})
+
+
 def test_translations_of_word_parts_weight_words_by_frequency():
     vocabulary = vocabulary_of(TARGET)
     part = next(form.text for form in vocabulary.forms if form.starts_word and len(form.text) == 2)

@@ -24,6 +24,7 @@ from relexify.training.rates import (
     SMALLEST_ROWS,
     TOKENS_PER_STEP,
     Measures,
+    choose_optimiser,
     derive_rates,
     measure,
     settle,
@@ -45,6 +46,23 @@ def test_the_model_that_rates_were_found_with_has_these_rates():
     rates = derive_rates(REFERENCE)
     assert (rates.inner, rates.embeddings) == pytest.approx((INNER_RATE, 0.1 * EMBEDDING_RATE))
     assert rates.others == OTHER_SHARE * INNER_RATE
+
+
+@pytest.mark.parametrize(
+    ("measures", "optimiser", "rates"),
+    [
+        (Measures(576, 0.083, 32_768), "muon", (4e-3, 1e-2, 5e-3)),
+        (Measures(576, 0.083, 8_192), "adamw", (1e-3, 3.54e-3, 1e-3)),
+        (Measures(384, 0.037, 32_768, is_masked=True), "muon", (1.22e-3, 4.44e-3, 1.525e-3)),
+    ],
+)
+def test_the_rates_that_results_were_measured_with_do_not_change(measures, optimiser, rates):
+    found = derive_rates(measures, optimiser)
+    assert (found.inner, found.embeddings, found.others) == pytest.approx(rates)
+    assert [choose_optimiser(replace(measures, tokens_per_step=16 * measures.width - less)) for less in (0, 1)] == [
+        "muon",
+        "adamw",
+    ]
 
 
 def test_rates_grow_with_the_root_of_the_tokens_per_step():

@@ -195,7 +195,7 @@ def test_a_small_gain_is_too_little_to_tell_and_only_none_is_no_better(own, bett
     assert f"it predicts the text {better} without evidence" in verdict.reason
 
 
-@pytest.mark.parametrize(("right", "start"), [(0, "poor"), (3, "poor"), (20, "open"), (80, "good")])
+@pytest.mark.parametrize(("right", "start"), [(0, "poor"), (6, "poor"), (7, "open"), (25, "open"), (26, "good")])
 def test_vectors_that_find_next_to_no_translations_are_noise_and_good_ones_a_good_start(right, start):
     verdict = judge(aligned(right, 128))
     assert verdict.start == start

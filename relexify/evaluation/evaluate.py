@@ -7,6 +7,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -15,7 +16,7 @@ from relexify.evaluation.data.files import TaskData, TaskFiles, read_task
 from relexify.evaluation.finetuning.encoder import encoder_config
 from relexify.evaluation.finetuning.problem import find_labels
 from relexify.evaluation.finetuning.run import fine_tune
-from relexify.evaluation.options import Evaluation, Probing
+from relexify.evaluation.options import EpochTraining, Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import Candidate, SeedResult, TaskResult
 from relexify.pretrained.languages import language_folder, needs_language
@@ -85,8 +86,7 @@ def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> Ta
         return _evaluate(model, data, options.candidates[0], folder)
     tried, folders = [], []
     for candidate in options.candidates:
-        training = candidate.training
-        assert not isinstance(training, Probing)  # `Evaluation` rejects a search of probes
+        training = cast("EpochTraining", candidate.training)  # `Evaluation` rejects a search of probes
         folders.append(folder / f"rate-{training.learning_rate:g}-batch-{training.batch}")
         first = replace(candidate, seeds=options.seeds[:1], keep_encoders=False)
         (result,) = _evaluate(model, data, first, folders[-1]).per_seed

@@ -37,7 +37,10 @@ from relexify.storage.revisions import TASKS
 from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.training.engine.randomness import isolated_randomness
 
-__all__ = ["by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs"]
+__all__ = ["DEV_SCORE", "by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs"]
+
+DEV_SCORE = "eval_score"
+"""The name of the score on development data in the Trainer's metrics."""
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +102,7 @@ def train_epochs(
     arguments: TrainingArguments,
     *,
     advance: Advance,
-    score: Callable[[], Mapping[str, float]] | None = None,
+    score: Callable[[], float] | None = None,
     optimiser: torch.optim.Optimizer | None = None,
     patience: int | None = None,
 ) -> TrainerState:
@@ -149,7 +152,7 @@ def epoch_arguments(
     *,
     seed: int,
     steps: int,
-    best_by: str | None,
+    is_scored: bool,
     micro_batch: int | None = None,
     restores_callbacks: bool = False,
 ) -> TrainingArguments:
@@ -160,7 +163,7 @@ def epoch_arguments(
         folder: Holds the checkpoints.
         seed: Seeds the order of the data, and dropout.
         steps: Number of steps of the whole training.
-        best_by: The score that the best epoch is chosen by; the last epoch is kept if not given.
+        is_scored: Whether there is a score to choose the best epoch by; otherwise, the last one is kept.
         micro_batch: Examples per forward pass; a whole batch if not given.
         restores_callbacks: Whether a resumed run needs the state of callbacks, such as how much patience is left.
     """
@@ -182,11 +185,11 @@ def epoch_arguments(
         optim="adamw_torch_fused" if on_gpu else "adamw_torch",
         bf16=computes_in_bfloat16(options.precision),
         use_cpu=not on_gpu,
-        eval_strategy="no" if best_by is None else "epoch",
+        eval_strategy="epoch" if is_scored else "no",
         save_strategy="epoch",
         logging_strategy="no",
-        load_best_model_at_end=best_by is not None,
-        metric_for_best_model=best_by,
+        load_best_model_at_end=is_scored,
+        metric_for_best_model=DEV_SCORE if is_scored else None,
         greater_is_better=True,
         restore_callback_states_from_checkpoint=restores_callbacks,
         remove_unused_columns=False,
@@ -204,7 +207,7 @@ def epoch_arguments(
 class EpochTrainer(Trainer):  # type: ignore[misc]
     """transformers' Trainer without output, with a function as its evaluation, and with sealed checkpoints."""
 
-    def __init__(self, *, score: Callable[[], Mapping[str, float]] | None, **rest: Any) -> None:
+    def __init__(self, *, score: Callable[[], float] | None, **rest: Any) -> None:
         # The Trainer insists on a data set if it is to evaluate; `evaluate` does not read it.
         super().__init__(eval_dataset=None if score is None else [None], **rest)
         self.remove_callback(PrinterCallback)
@@ -215,7 +218,7 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
     ) -> dict[str, float]:
         """Score the model and inform the callbacks."""
         try:
-            metrics = {} if self.score is None else dict(self.score())
+            metrics = {} if self.score is None else {DEV_SCORE: self.score()}
         except TrainingError as error:
             raise TrainingError(f"at step {self.state.global_step} of training, {error}") from error
         self.log(metrics)

@@ -132,7 +132,7 @@ def test_warm_up_length_adam_and_clipping_are_options_of_a_task(tmp_path):
     given = {"warmup": 0.06, "length": 64, "weight_decay": 0.01, "beta2": 0.98, "epsilon": 1e-6, "clip": 5.0}
     training = Evaluation("mnli", **given).training
     assert {name: getattr(training, name) for name in given} == given
-    arguments = epoch_arguments(training, tmp_path, seed=0, steps=1_000, best_by=None)
+    arguments = epoch_arguments(training, tmp_path, seed=0, steps=1_000, is_scored=False)
     found = (arguments.warmup_steps, arguments.weight_decay, arguments.adam_beta2, arguments.adam_epsilon)
     assert (*found, arguments.max_grad_norm) == (60, 0.01, 0.98, 1e-6, 5.0)
 

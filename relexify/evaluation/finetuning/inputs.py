@@ -22,7 +22,7 @@ from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.finetuning.problem import Data, Problem
-from relexify.evaluation.finetuning.windows import Window, encode_passages
+from relexify.evaluation.finetuning.windows import Window, array_names, encode_passages
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import copy_backend, encode_sentences
 
@@ -234,7 +234,5 @@ def _encode_texts(
     encoded = tokenizer(
         list(firsts), None if seconds is None else list(seconds), truncation="longest_first", max_length=length
     )
-    names = ["input_ids", "attention_mask"]
-    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
-        names.append("token_type_ids")
+    names = array_names(encoded, token_types)
     return [{name: list(encoded[name][index]) for name in names} for index in range(len(firsts))]

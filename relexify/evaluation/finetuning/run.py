@@ -41,9 +41,6 @@ from relexify.storage.fingerprint import describe, fingerprint
 
 __all__ = ["FineTuner", "fine_tune"]
 
-DEV = "eval_score"
-"""The name of the score on development data in the Trainer's metrics."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -174,10 +171,10 @@ class FineTuner:
                     checkpoints,
                     seed=seed,
                     steps=steps,
-                    best_by=None if dev is None else DEV,
+                    is_scored=dev is not None,
                     micro_batch=options.micro_batch,
                 ),
-                score=None if dev is None else lambda: {DEV: self.score(model, dev).scores[0].value},
+                score=None if dev is None else lambda: self.score(model, dev).scores[0].value,
                 advance=advance,
             )
             tested = model if self.lexicon is None else swap_lexicon(model, self.lexicon)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError
 from relexify.evaluation.data.answers import Passage
 
-__all__ = ["Window", "encode_passages", "find_answers"]
+__all__ = ["Window", "array_names", "encode_passages", "find_answers"]
 
 _SHORTEST = 16
 """Tokens that a window must have at least."""
@@ -57,9 +57,7 @@ def encode_passages(
         return_offsets_mapping=True,
         verbose=False,  # no warning about texts that are longer than the model allows
     )
-    names = ["input_ids", "attention_mask"]
-    if "token_type_ids" in encoded and token_types > 1:
-        names.append("token_type_ids")
+    names = array_names(encoded, token_types)
     rows: list[dict[str, Any]] = []
     windows = []
     for number, passage in enumerate(passages):
@@ -99,6 +97,14 @@ def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> lis
             found = float(sums[first, last]), window.text[starts[first] : ends[last]]
         best[window.passage] = max(best.get(window.passage, found), found, key=lambda each: each[0])
     return [best[passage][1] for passage in sorted(best)]
+
+
+def array_names(encoded: Mapping[str, Any], token_types: int) -> list[str]:
+    """Return which arrays of a tokenizer a model takes that distinguishes some token types (first and second text)."""
+    names = ["input_ids", "attention_mask"]
+    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
+        names.append("token_type_ids")
+    return names
 
 
 def _cut(sides: Sequence[int | None], length: int) -> list[list[int]]:

@@ -26,7 +26,7 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Sentence, TokenizedSentence, tokenize_sentences
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
-from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.evaluation.training import DEV_SCORE, by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
@@ -38,7 +38,6 @@ from relexify.storage.fingerprint import describe, fingerprint
 __all__ = ["Formalism", "SeedRun", "evaluate_parser", "load_parser", "make_optimiser", "train_parser"]
 
 RECORD_FILE = "parser_training.json"
-DEV_SCORE = "eval_score"
 
 AnySentence = TypeVar("AnySentence", bound=Sentence)
 Gold = TypeVar("Gold")
@@ -244,10 +243,10 @@ def _train_seed(
                 checkpoints,
                 seed=seed,
                 steps=steps,
-                best_by=DEV_SCORE,
+                is_scored=True,
                 restores_callbacks=options.patience is not None,
             ),
-            score=lambda: {DEV_SCORE: formalism.dev_score(dev, formalism.predict(parser, tokenizer, dev))},
+            score=lambda: formalism.dev_score(dev, formalism.predict(parser, tokenizer, dev)),
             optimiser=make_optimiser(parser, options),
             patience=options.patience,
             advance=advance,

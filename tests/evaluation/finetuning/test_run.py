@@ -554,7 +554,7 @@ def test_the_papers_settings():
     default = options["nli"]
     assert (default.learning_rate, default.length, default.warmup) == (2e-5, 128, 0.1)
     assert (default.beta1, default.beta2, default.epsilon) == (0.9, 0.999, 1e-8)
-    arguments = epoch_training.epoch_arguments(default, Path("x"), seed=1, steps=1000, best_by="eval_score")
+    arguments = epoch_training.epoch_arguments(default, Path("x"), seed=1, steps=1000, is_scored=True)
     assert (arguments.warmup_steps, arguments.lr_scheduler_type) == (100, "linear")
     assert (arguments.adam_beta2, arguments.adam_epsilon, arguments.weight_decay) == (0.999, 1e-8, 0)
     assert set(TASKS) >= {"nli", "ner", "pos", "cola", "sst-2", "mrpc", "rte", "sts-b"}

@@ -48,10 +48,10 @@ class Flattened:
     In a recipe they are keys of the same table, next to the other fields.
 
     Attributes:
-        classes: Returns the dataclasses whose fields are these options.
+        classes: Returns the dataclasses whose fields are these options, by the name of what has them, such as a method.
     """
 
-    classes: Callable[[], Sequence[type[Any]]]
+    classes: Callable[[], Mapping[str, type[Any]]]
 
 
 @dataclass(frozen=True)

@@ -84,14 +84,14 @@ def test_keys_of_set_are_keys_of_a_recipe(path):
                 continue
             key = setting.partition("=")[0]
             if verb in TABLES:
-                assert key in tables[TABLES[verb]] or _is_option_of_a_method(setting), f"{path.name}: --set {setting}"
+                assert _is_known(key, tables[TABLES[verb]]), f"{path.name}: --set {setting}"
             elif verb == "evaluate":
                 options = Evaluation(line[line.index("--task") + 1]) if "--task" in line else TextScoring()
                 apply_settings("evaluate", options, [setting])
             elif verb == "vectors":
                 assert f"transfer.vectors.{key}" in anywhere, f"{path.name}: --set {setting}"
             elif "." in key and not key.startswith("tasks."):
-                assert key in anywhere or _is_option_of_a_method(setting), f"{path.name}: --set {setting}"
+                assert _is_known(key, anywhere), f"{path.name}: --set {setting}"
 
 
 @each_page
@@ -196,10 +196,9 @@ def _number(value: float) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-def _is_option_of_a_method(setting: str) -> bool:
-    key = setting.partition("=")[0].removeprefix("transfer.").partition(".")[0]
-    own = {name for method in METHODS.values() if method.options for name in method.options.__dataclass_fields__}
-    return key in own | {"overrides"}
+def _is_known(key: str, keys: set[str]) -> bool:
+    table, overrides, _ = key.partition("overrides.")  # which has tokens as keys
+    return f"{table}overrides" in keys if overrides else key in keys
 
 
 def _exists(dotted: str) -> bool:

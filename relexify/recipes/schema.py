@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -23,7 +23,18 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from relexify.recipes.mistakes import InvalidValue
 from relexify.steps import INHERITED, Flattened
 
-__all__ = ["ELSEWHERE", "TOP", "Check", "Convert", "FolderName", "Key", "default_of", "keys_of", "member_of"]
+__all__ = [
+    "ELSEWHERE",
+    "TOP",
+    "Check",
+    "Convert",
+    "FolderName",
+    "Key",
+    "default_of",
+    "flattened_classes",
+    "keys_of",
+    "member_of",
+]
 
 TOP = ("model", "output", "corpus", "held_out")
 """Fields of options that are filled from the top of the recipe."""
@@ -86,15 +97,21 @@ def keys_of(options: type[Any], default: Any = None) -> list[Key]:
     keys = []
     for entry in fields(options):
         usual = default_of(entry) if default is None else getattr(default, entry.name)
-        flattened = next((mark for mark in get_args(kinds[entry.name]) if isinstance(mark, Flattened)), None)
+        flattened = flattened_classes(kinds[entry.name])
         if flattened is not None:
-            for each in flattened.classes():
+            for each in flattened.values():
                 for name, kind in get_type_hints(each, include_extras=True).items():
                     keys.append(Key(name, kind, usual.get(name), container=entry.name))
         elif entry.name not in ELSEWHERE:
             inherited = INHERITED.items() <= entry.metadata.items()
             keys.append(Key(entry.name, kinds[entry.name], usual, inherited))
     return keys
+
+
+def flattened_classes(kind: Any) -> Mapping[str, type[Any]] | None:
+    """Return the classes whose fields are keys of the same table, if the type of a field is `Flattened`; else None."""
+    mark = next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
+    return None if mark is None else mark.classes()
 
 
 def default_of(entry: Field[Any]) -> Any:

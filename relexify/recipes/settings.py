@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -13,7 +13,7 @@ from relexify.errors import InputError
 from relexify.recipes.mistakes import Origin
 from relexify.recipes.overrides import override
 from relexify.recipes.reading import Location, read_changes
-from relexify.recipes.schema import ELSEWHERE, default_of
+from relexify.recipes.schema import ELSEWHERE, default_of, flattened_classes
 from relexify.registry import choose
 from relexify.steps import STEPS
 
@@ -72,19 +72,22 @@ def describe_options(table: str | None = None) -> dict[str, list[OptionKey]]:
 
 
 def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
-    """Yield the keys of a dataclass of options; those of nested options follow with a prefix."""
+    """Yield the keys of a dataclass of options; those of nested options have a prefix."""
     if not is_dataclass(options):
         yield OptionKey("…", "", "any field of the model's config")
         return
     meanings = _attribute_docs(options)
-    kinds = get_type_hints(options)
+    kinds = get_type_hints(options, include_extras=True)
     for entry in fields(options):
         if entry.name in ELSEWHERE:
             continue
         value = default_of(entry) if default is None else getattr(default, entry.name)
         if value is MISSING:
             value = None
-        if is_dataclass(kinds[entry.name]):
+        if (flattened := flattened_classes(kinds[entry.name])) is not None:
+            for owner, further in flattened.items():
+                yield from (replace(key, meaning=f"{owner}: {key.meaning}") for key in _keys(further, prefix))
+        elif is_dataclass(kinds[entry.name]):
             yield from _keys(kinds[entry.name], f"{prefix}{entry.name}.", value)
         else:
             yield OptionKey(f"{prefix}{entry.name}", _toml(value), meanings.get(entry.name, ""))

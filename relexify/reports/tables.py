@@ -54,7 +54,8 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
     for key in comparison.different_settings():
         has = [comparison.settings.get(run, {}).get(key) for run in runs]
         name = key.rpartition(".")[2].replace("_", " ")
-        columns.append([name, *(_NOTHING if value is None else "yes" if value else "no" for value in has)])
+        shown_as = {None: _NOTHING, True: "yes", False: "no"}
+        columns.append([name, *(shown_as[value] for value in has)])
     shown = [last_steps]
     for share, label in _SHARES[:-1]:
         scores = [comparison.at(run, share) for run in runs]

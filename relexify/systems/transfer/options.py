@@ -63,9 +63,9 @@ def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexi
     return BilingualLexicon.load(dictionary)
 
 
-def _all_method_options() -> list[type[Any]]:
+def _all_method_options() -> dict[str, type[Any]]:
     # Those of all methods, because the runs of a comparison share one table.
-    return [method.options for method in METHODS.values() if method.options is not None]
+    return {name: method.options for name, method in METHODS.items() if method.options is not None}
 
 
 @dataclass(frozen=True)

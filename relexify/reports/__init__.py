@@ -8,7 +8,7 @@ html/                    reports as a page, of a model or a comparison
 next_steps.py            the commands that usually follow a transfer or a training
 transfer_command.py      the arguments of a transfer, for these commands and for advice
 model_card.py, push.py   the model card of an output, and its upload to the Hub
-geometry.py, geometry_plots.py   embeddings and hidden states in space
+geometry.py, geometry_inputs.py, geometry_plots.py   embeddings and hidden states in space
 """
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach

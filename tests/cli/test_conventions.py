@@ -223,6 +223,8 @@ INVALID = [
     (("evaluate", MODEL, *TASK, "--seeds", "0"), "seeds = []"),
     (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
     (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
+    (("geometry", MODEL, "--states", "states.svg"), "give the text with --text"),
+    (("geometry", MODEL, MODEL), "a model or file is given twice"),
     (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "learning_rate = -1"),
     (("train", MODEL, "trained", "--corpus", "nope.txt"), "trained exists already"),
     (("check", "her.txt"), "did you mean 'here.txt'?"),

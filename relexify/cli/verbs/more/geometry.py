@@ -9,24 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.console import emit, results
 from relexify.cli.options import Overwrite, Seed, option
+from relexify.cli.summary import print_rows
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood, Principal
 
 __all__ = ["geometry"]
-
-POSITIONS = 4_096
-"""Tokens of text whose hidden states are compared."""
-COLOURED = 5
-"""Frequent tokens that a plot of hidden states shows in colour."""
-VECTORS = 50_000
-"""Words of a file of vectors that neighbours are searched among, the most frequent ones."""
 
 
 def geometry(
@@ -57,16 +50,6 @@ def geometry(
 
     Example: relexify geometry bert-base-cased --word genes --vectors cc.en.300.bin
     """
-    from relexify.pretrained.lexical import weight_rows
-    from relexify.pretrained.loading import load_model, load_tokenizer
-    from relexify.reports import (
-        layer_similarities,
-        plot_embedding,
-        plot_neighbourhoods,
-        plot_similarities,
-        plot_states,
-        principal_components,
-    )
     from relexify.storage.files import check_output
 
     spaces = [*models, *map(str, vectors or ())]
@@ -84,6 +67,19 @@ def geometry(
         raise InputError("two plots have the same name: give each of them its own")
     for plot in plots:
         check_output(plot, models, text, *(vectors or ()), overwrite=overwrite, file=True)
+    # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    from relexify.pretrained.lexical import weight_rows
+    from relexify.pretrained.loading import load_model, load_tokenizer
+    from relexify.reports import (
+        layer_similarities,
+        plot_embedding,
+        plot_neighbourhoods,
+        plot_similarities,
+        plot_states,
+        principal_components,
+    )
+    from relexify.reports.geometry_inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
+
     panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
     found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
     near: dict[str, Neighbourhood] = {}
@@ -94,11 +90,11 @@ def geometry(
         rows = weight_rows(embedding)
         panels[name] = (principal_components(rows), None if digits is None else digits[:, -1].cpu().numpy())
         if text:
-            found[name] = _states(loaded, tokenizer, name, text)
+            found[name] = states_of_text(loaded, tokenizer, text, name=name)
         if word:
-            near[name] = _token_neighbours(rows, tokenizer, name, word)
+            near[name] = neighbours_among_tokens(rows, tokenizer, word, name=name)
     for name, file in list(names.items())[len(models) :]:
-        near[name] = _word_neighbours(Path(file), str(word))
+        near[name] = neighbours_in_file(Path(file), str(word))
     plot_embedding(panels, output, seed=seed)
     similarities = {name: layer_similarities(each) for name, (each, _) in found.items()}
     if text:
@@ -113,65 +109,12 @@ def geometry(
     emit(plots=plots, explained_variance=explained, similarities=similarities)
 
 
-def _states(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, text: str
-) -> tuple[HiddenStates, Mapping[int, str]]:
-    """Return the hidden states of a text, and the names of its most frequent words that are tokens."""
-    import numpy as np
-
-    from relexify.pretrained.architecture import IGNORED, architecture_in_config, encoder_frame, usable_length
-    from relexify.pretrained.text_start import text_start
-    from relexify.reports import hidden_states
-    from relexify.scoring import held_out_windows
-    from relexify.text import Corpus
-    from relexify.tokens import vocabulary_of
-
-    kind = architecture_in_config(model.config)
-    if kind == "encoder-decoder":
-        raise InputError(f"{name} is an encoder-decoder: its layers do not form one sequence")
-    before, after = encoder_frame(tokenizer) if kind == "encoder" else (text_start(tokenizer), [])
-    length = min(512, usable_length(model) or 512) - len(before) - len(after)
-    lines = Corpus.open(text).sample_bytes(16 * POSITIONS).split("\n")
-    # What a decoder predicts is the text itself: nothing masked, no special token before it, and every token once.
-    windows = held_out_windows(tokenizer, lines, "decoder", length=length).labels
-    compared = [row[row != IGNORED].tolist() for row in windows[: max(1, POSITIONS // windows.shape[1])]]
-    found, forms = hidden_states(model, compared, before=before, after=after), vocabulary_of(tokenizer).forms
-    is_word = np.array([form.is_word for form in forms])
-    return found, {token: forms[token].text for token in found.most_frequent(is_word, COLOURED)}
-
-
-def _token_neighbours(rows: np.ndarray, tokenizer: PreTrainedTokenizerFast, name: str, word: str) -> Neighbourhood:
-    from relexify.reports import neighbourhood
-    from relexify.tokens import vocabulary_of
-
-    vocabulary = vocabulary_of(tokenizer)
-    ids = [id for id, form in enumerate(vocabulary.forms) if not form.is_special]
-    found = [id for id in vocabulary.find(word) if not vocabulary.forms[id].is_special]
-    if not found:
-        raise InputError(f"{name} has no token {word!r}: choose a frequent word, which is one token")
-    return neighbourhood(rows[ids], [vocabulary.forms[id].text for id in ids], ids.index(found[0]))
-
-
-def _word_neighbours(file: Path, word: str) -> Neighbourhood:
-    from relexify.evidence.vectors.formats.loading import load_vectors
-    from relexify.reports import neighbourhood
-
-    vectors = load_vectors(file)
-    words = list(vectors.words[:VECTORS])
-    if word not in words:
-        raise InputError(f"{word!r} is not among the {len(words):,} most frequent words of {file}: choose another")
-    return neighbourhood(vectors.lookup(words), words, words.index(word))
-
-
 def _print(
     panels: Mapping[str, tuple[Principal, np.ndarray | None]], similarities: Mapping[str, LayerSimilarities]
 ) -> None:
-    shown = table(
-        "Geometry", "model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"
-    )
+    rows = [["model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"]]
     for name, (points, _) in panels.items():
         found = similarities.get(name)
         cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []
-        cells = [f"{value:.3f}" for value in cosines] or ["–"] * 3
-        shown.add_row(escape(name), f"{points.explained:.3f}", *cells)
-    print_table(shown)
+        rows.append([name, f"{points.explained:.3f}", *([f"{value:.3f}" for value in cosines] or ["–"] * 3)])
+    print_rows("Geometry", rows)

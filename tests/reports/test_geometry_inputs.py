@@ -1,4 +1,4 @@
-"""`relexify geometry`: the text whose hidden states are compared."""
+"""The text whose hidden states are compared."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from relexify.cli.verbs.more.geometry import _states
 from relexify.pretrained.architecture import usable_length
+from relexify.reports.geometry_inputs import states_of_text
 from tests import pico
 
 
@@ -21,7 +21,7 @@ def test_states_are_those_of_the_text_after_one_start_token_and_words_may_have_m
     else:
         tokenizer = pico.llama2_layout(lines)
         model, after = pico.llama(tokenizer), []
-    found, names = _states(model, tokenizer, family, str(tmp_path / "text.txt"))
+    found, names = states_of_text(model, tokenizer, str(tmp_path / "text.txt"), name=family)
     assert tokenizer.bos_token_id not in found.ids
     text = found.ids[: usable_length(model) - 1 - len(after)]
     with torch.inference_mode():

@@ -15,6 +15,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.loading import meta_model
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
+from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
 from relexify.text import TextInput
 from relexify.training.curve import Curve
@@ -26,8 +27,6 @@ __all__ = ["after_training", "after_transfer"]
 
 _SHORT, _SHORT_LENGTH = ["--steps", "20", "--batch", "8"], ["--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
-_ADVICE_LENGTH, _ADVICE_STEPS = 128, 20
-"""Tokens per sequence, and steps, of the trainings of `relexify advise`."""
 _TEXTS_OF_TARGET = ("corpus", "held_out")
 _TEXTS = (*_TEXTS_OF_TARGET, "source_corpus", "source_held_out")
 _OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
@@ -145,9 +144,9 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
         methods = [own, *methods]
     words = ["relexify", "advise", command["model"], *transfer_arguments(command, as_advice=True)]
     words += repeated_option("--method", methods)
-    if longest is not None and longest < _ADVICE_LENGTH:
+    if longest is not None and longest < ADVICE_LENGTH:
         # More steps, so that no fewer tokens are seen: an advice after fewer of them is not reliable.
-        words += ["--length", str(longest), "--steps", str(-(-_ADVICE_STEPS * _ADVICE_LENGTH // longest))]
+        words += ["--length", str(longest), "--steps", str(-(-ADVICE_STEPS * ADVICE_LENGTH // longest))]
     return shlex.join([*words, "--output", f"{model}-advice"])
 
 

@@ -1,7 +1,6 @@
 """Advice: which initialisation suits a model, a language and the evidence at hand, before a long training.
 
 options.py    `Advise`: what to try, and for how long; which methods apply
-defaults.py   the length of the trainings, without importing the options
 evidence.py   what the evidence is worth, measured without training: text covered, held-out dictionary words
 run.py        short trainings of all applicable methods, through `relexify.recipes.compare`
 summary.py    the advice for people, and the command that transfers the model as the best run did

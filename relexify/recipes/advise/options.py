@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from relexify.errors import InputError, check_number
 from relexify.methods.registry import METHODS
-from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
 from relexify.recipes.compare.options import Run
 from relexify.registry import choose
 from relexify.systems.transfer.checks import validate_transfer
+from relexify.systems.transfer.defaults import ADVICE_BATCH, ADVICE_BYTES, ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.options import Transfer, given_translations, with_method
 from relexify.training.plan import Training, plan_stages
 
@@ -37,10 +37,10 @@ class Advise:
 
     transfer: Transfer
     methods: tuple[str, ...] = ()
-    steps: int = DEFAULT_STEPS
-    batch: int = DEFAULT_BATCH
-    length: int = DEFAULT_LENGTH
-    text_bytes: int = DEFAULT_BYTES
+    steps: int = ADVICE_STEPS
+    batch: int = ADVICE_BATCH
+    length: int = ADVICE_LENGTH
+    text_bytes: int = ADVICE_BYTES
 
     def __post_init__(self) -> None:
         if self.steps:

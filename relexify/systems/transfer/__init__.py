@@ -1,7 +1,7 @@
 """Transfer: WECHSEL and every other initialisation. Evidence in, a grafted model out.
 
     options.py          `Transfer`: everything that one transfer needs, and which of it a method uses
-    defaults.py         sizes of vocabularies, without importing the options
+    defaults.py         sizes of vocabularies, and of the trainings of advice, without importing the options
     checks.py           validation before any work, and opening the evidence
     run.py              the job: load, build, score, judge, write
     initialisation.py   from evidence to a grafted model: tokenizer, mixture, graft, unigram prior

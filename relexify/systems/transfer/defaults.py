@@ -1,8 +1,16 @@
-"""Defaults of a transfer, for the command line too: its help must not import the options, and numpy with them."""
+"""Defaults of a transfer, and of the advice on one, for the command line too.
+
+Help must not import the options, and numpy with them; reports print the command of an advice, and must not import it.
+"""
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT_ADDED", "DEFAULT_VOCABULARY"]
+__all__ = ["ADVICE_BATCH", "ADVICE_BYTES", "ADVICE_LENGTH", "ADVICE_STEPS", "DEFAULT_ADDED", "DEFAULT_VOCABULARY"]
 
 DEFAULT_VOCABULARY = 32_000
 DEFAULT_ADDED = 10_000
+
+ADVICE_STEPS = 20
+ADVICE_BATCH = 4
+ADVICE_LENGTH = 128
+ADVICE_BYTES = 8_000_000

@@ -14,8 +14,13 @@ from relexify.cli.console import emit
 from relexify.cli.options import METHOD, RUN, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_next_steps, print_summary
-from relexify.recipes.advise.defaults import DEFAULT_BATCH, DEFAULT_BYTES, DEFAULT_LENGTH, DEFAULT_STEPS
-from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
+from relexify.systems.transfer.defaults import (
+    ADVICE_BATCH,
+    ADVICE_BYTES,
+    ADVICE_LENGTH,
+    ADVICE_STEPS,
+    DEFAULT_VOCABULARY,
+)
 
 __all__ = ["advise"]
 
@@ -41,10 +46,10 @@ def advise(
         ),
     ] = None,
     vocab_size: shared.VocabularySize = DEFAULT_VOCABULARY,
-    steps: shared.Steps = DEFAULT_STEPS,
-    batch: shared.Batch = DEFAULT_BATCH,
-    length: shared.Length = DEFAULT_LENGTH,
-    text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = DEFAULT_BYTES,
+    steps: shared.Steps = ADVICE_STEPS,
+    batch: shared.Batch = ADVICE_BATCH,
+    length: shared.Length = ADVICE_LENGTH,
+    text_bytes: Annotated[int, typer.Option(help="Bytes of the text to use.", rich_help_panel=RUN)] = ADVICE_BYTES,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the trials.", rich_help_panel=RUN)
     ] = Path("advice"),

@@ -3,6 +3,7 @@
 graft.py         `graft`: the target tokenizer and mixed embeddings on the unchanged inner parameters
 identifiers.py   ids of special tokens in the configs
 unigram.py       give the grafted model the unigram distribution of its text
+unigram_text.py  the text that this distribution is counted and tested in
 check.py         check the folder of a grafted model
 pruning.py       remove the tokens that a text never uses
 swap.py          read another language with a model that was fine-tuned in one
@@ -17,8 +18,8 @@ from relexify.grafting.unigram import (
     UnigramReport,
     add_unigram_prior,
     find_unigram_prior,
-    sample_paragraphs,
 )
+from relexify.grafting.unigram_text import sample_paragraphs
 
 __all__ = [
     "CheckResult",

@@ -25,7 +25,6 @@ nothing is changed. An output bias cannot tell languages apart and is left as it
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,39 +32,23 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from relexify.errors import InputError, VocabularyError
+from relexify.errors import InputError
 from relexify.grafting.graft import is_tied
-from relexify.pretrained.architecture import (
-    IGNORED,
-    Architecture,
-    architecture_of,
-    check_fit,
-    encoder_frame,
-    logit_factor,
-    usable_length,
-)
+from relexify.grafting.unigram_text import WindowBatch, sample_tokens, window_batches
+from relexify.pretrained.architecture import architecture_of, check_fit, logit_factor
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.runnable import evaluating
-from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.progress import Advance, track
 from relexify.storage.arrays import load_arrays, save_arrays
-from relexify.text import make_encodable
-from relexify.tokens import encoder_of, separator_of
+from relexify.tokens import separator_of
 
-__all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "find_unigram_prior", "sample_paragraphs"]
+__all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "find_unigram_prior"]
 
 _KIND = "unigram prior"
 
-_LINES, _CHARACTERS = 20_000, 500
-"""Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
-_WINDOW = 256
-_READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
-"""Tokens to read when predictions are measured; a decoder predicts every one of them, the others a part."""
-_MASK_STRIDE = 7
-"""One token in this many is masked for an encoder: about the 15 % that it was trained with."""
 _PASSES = 2
 """The mean of softmaxes is not linear in the logits, and tied rows change the hidden states: one pass falls short."""
 _RIDGE = 1.0
@@ -192,76 +175,52 @@ def find_unigram_prior(
             f"{type(model).__name__} has no language-modelling head, so it predicts no tokens: load it with one"
         )
     check_fit(model, tokenizer)
-    stream = _sample_tokens(tokenizer, corpus, seed)
-    batches = _batches(model, tokenizer, stream)
-    source_batches: list[_Batch] = []
+    stream = sample_tokens(tokenizer, corpus, seed=seed)
+    batches = window_batches(model, tokenizer, stream)
+    source_batches: list[WindowBatch] = []
     if source is not None:
-        source_batches = _batches(model, tokenizer, _sample_tokens(tokenizer, source, seed, "source"))
-    positions = sum(len(batch.labels) for batch in batches)
-    embedding = model.get_output_embeddings().weight
-    counts = np.bincount(stream, minlength=len(embedding))
+        source_stream = sample_tokens(tokenizer, source, seed=seed, language="source")
+        source_batches = window_batches(model, tokenizer, source_stream)
+    counts = np.bincount(stream, minlength=len(model.get_output_embeddings().weight))
     if kind == "encoder":
         counts[separator_of(tokenizer)] = 0  # never masked
     goal = torch.from_numpy(np.log(_smoothed(counts)))
-    bias = _output_bias(model) if source is None else None
-    changed = embedding if bias is None else bias
-    original = changed.detach().clone()
+    has_bias = source is None and _output_bias(model) is not None
 
     # If logits are a small part of what the head returns, the whole correction may change tied rows by too much.
-    for factor in dict.fromkeys((logit_factor(model.config) if bias is None else 1.0, 1.0)):
-        with evaluating(model), torch.no_grad():
-            try:
-                predictions, source_predictions, changes = _adjust(
-                    model, batches, source_batches, goal, kept, factor, has_bias=bias is not None
-                )
-            finally:
-                changed.copy_(original)
-        before, after = predictions[0], predictions[-1]
-        # Hidden states of an untrained model have no common direction, and do not tell languages apart.
-        harms = bool(source_predictions) and source_predictions[-1].nats > (1 + _TOLERATED) * source_predictions[0].nats
-        helps = after.nats < before.nats and not harms
-        if helps:
+    factors = (1.0,) if has_bias else (logit_factor(model.config), 1.0)
+    for factor in dict.fromkeys(factors):
+        attempt = _try_passes(model, batches, source_batches, goal, kept, factor, has_bias=has_bias)
+        if attempt.helps:
             break
-    name: Literal["output bias", "output embedding", "tied embedding", "nothing"]
-    if not helps:
-        after, source_predictions, name = before, source_predictions[:1], "nothing"
-    elif bias is not None:
-        name = "output bias"
+
+    changed: Literal["output bias", "output embedding", "tied embedding", "nothing"]
+    if not attempt.helps:
+        changed = "nothing"
+    elif has_bias:
+        changed = "output bias"
+    elif is_tied(model):
+        changed = "tied embedding"
     else:
-        name = "tied embedding" if is_tied(model) else "output embedding"
+        changed = "output embedding"
+    last = -1 if attempt.helps else 0  # the predictions of the model with the prior, or without any
     report = UnigramReport(
-        changed=name,
+        changed=changed,
         tokens=len(stream),
-        positions=positions,
-        divergence_before=before.divergence / math.log(2),
-        divergence_after=after.divergence / math.log(2),
-        bits_before=before.nats / math.log(2),
-        bits_after=after.nats / math.log(2),
-        source_bits_before=source_predictions[0].nats / math.log(2) if source_predictions else None,
-        source_bits_after=source_predictions[-1].nats / math.log(2) if source_predictions else None,
+        positions=sum(len(batch.labels) for batch in batches),
+        divergence_before=attempt.target[0].divergence / math.log(2),
+        divergence_after=attempt.target[last].divergence / math.log(2),
+        bits_before=attempt.target[0].nats / math.log(2),
+        bits_after=attempt.target[last].nats / math.log(2),
+        source_bits_before=attempt.source[0].nats / math.log(2) if attempt.source else None,
+        source_bits_after=attempt.source[last].nats / math.log(2) if attempt.source else None,
     )
-    passes = _PASSES if helps else 0
-    directions = [direction for _, direction in changes if direction is not None]
+    passes = _PASSES if attempt.helps else 0
     return UnigramPrior(
         report,
-        torch.stack([correction for correction, _ in changes])[:passes],
-        torch.stack(directions)[:passes] if directions else None,
+        torch.stack(attempt.corrections)[:passes],
+        torch.stack(attempt.directions)[:passes] if attempt.directions else None,
     )
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Windows as a model reads them at once.
-
-    Attributes:
-        inputs: The arguments of its forward, [windows × length] each.
-        predicts: At which positions of the output it predicts a token [windows × length].
-        labels: The tokens to predict [n], window by window.
-    """
-
-    inputs: dict[str, torch.Tensor]
-    predicts: torch.Tensor
-    labels: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -283,33 +242,30 @@ class _Predictions:
     nats: float
 
 
-def sample_paragraphs(corpus: Iterable[str], *, seed: int = 0) -> list[str]:
-    """Return the paragraphs that `add_unigram_prior` counts tokens in; a sample of the sample is the sample itself.
+@dataclass(frozen=True)
+class _Attempt:
+    """What all passes changed, and how predictions changed with it.
 
-    Several models that are given the prior of one text need not read the whole text each.
+    Attributes:
+        corrections: What each pass added to the logits [tokens].
+        directions: b [d] of each pass; empty if an output bias was changed.
+        target: Predictions in the target text before every pass and after the last one.
+        source: The same in the source text; empty if there is none.
     """
-    draw = random.Random(seed)
-    sample: list[tuple[int, str]] = []
-    for number, line in enumerate(corpus):  # reservoir sampling: one pass, and no need to know the size of the text
-        slot = number if number < _LINES else draw.randrange(number + 1)
-        if slot < _LINES:
-            sample[slot : slot + 1] = [(number, line[:_CHARACTERS])]
-    return [line for _, line in sorted(sample)]
 
+    corrections: list[torch.Tensor]
+    directions: list[torch.Tensor]
+    target: list[_Predictions]
+    source: list[_Predictions]
 
-def _sample_tokens(
-    tokenizer: PreTrainedTokenizerFast, corpus: Iterable[str], seed: int, language: str = "target"
-) -> np.ndarray:
-    """Return the tokens of a random sample of paragraphs, in the order of the text, with separators between them."""
-    lines = [make_encodable(line) for line in sample_paragraphs(corpus, seed=seed)]
-    separator = separator_of(tokenizer)
-    ids = [
-        np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none where a line was cut
-        for line, row in zip(lines, encoder_of(tokenizer).encode(lines), strict=True)
-    ]
-    if not ids:
-        raise InputError(f"there is no text to count tokens in: give text in the {language} language")
-    return np.concatenate(ids)
+    @property
+    def helps(self) -> bool:
+        """Whether predictions in the target text became better, and those in the source text not much worse.
+
+        Hidden states of an untrained model have no common direction, and do not tell languages apart.
+        """
+        harms = bool(self.source) and self.source[-1].nats > (1 + _TOLERATED) * self.source[0].nats
+        return self.target[-1].nats < self.target[0].nats and not harms
 
 
 def _smoothed(counts: np.ndarray) -> np.ndarray:
@@ -337,39 +293,50 @@ def _correction(predictions: _Predictions, goal: torch.Tensor, kept: int) -> tor
     return correction
 
 
-def _adjust(
+def _try_passes(
     model: PreTrainedModel,
-    batches: Sequence[_Batch],
-    source_batches: Sequence[_Batch],
+    batches: Sequence[WindowBatch],
+    source_batches: Sequence[WindowBatch],
     goal: torch.Tensor,
     kept: int,
     factor: float,
     *,
     has_bias: bool,
-) -> tuple[list[_Predictions], list[_Predictions], list[tuple[torch.Tensor, torch.Tensor | None]]]:
-    """Correct the logits in place: the output bias if `has_bias`, or else the rows of the output embedding.
+) -> _Attempt:
+    """Correct the logits pass by pass, and restore the model.
 
-    Returns:
-        The predictions in the target text before every pass and after the last one; the same in the source text, if
-        there is one; and the correction [tokens] of every pass with its direction [d], None for a bias.
+    Args:
+        model: The model.
+        batches: Windows of the target text.
+        source_batches: Windows of the source text, if there is one.
+        goal: log p [tokens].
+        kept: Number of first tokens whose rows are not changed.
+        factor: What the model multiplies the output of its head by.
+        has_bias: Whether the output bias is changed, rather than the rows of the output embedding.
     """
-    predictions: list[_Predictions] = []
-    source_predictions: list[_Predictions] = []
-    changes: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+    attempt = _Attempt([], [], [], [])
+    bias = _output_bias(model) if has_bias else None
+    changed = model.get_output_embeddings().weight if bias is None else bias
+    original = changed.detach().clone()
     windows = (_PASSES + 1) * (len(batches) + len(source_batches))
-    with track("adding a unigram prior", windows) as advance:
-        for number in range(_PASSES + 1):
-            predictions.append(_predict(model, batches, goal, advance))
-            if source_batches:
-                source_predictions.append(_predict(model, source_batches, goal, advance))
-            if number == _PASSES:
-                break
-            direction = None
-            if not has_bias:
-                direction = _direction(predictions[-1], source_predictions[-1] if source_predictions else None) / factor
-            changes.append((_correction(predictions[-1], goal, kept), direction))
-            _change(model, *changes[-1])
-    return predictions, source_predictions, changes
+    with track("adding a unigram prior", windows) as advance, evaluating(model), torch.no_grad():
+        try:
+            for number in range(_PASSES + 1):
+                target = _predict(model, batches, goal, advance)
+                source = _predict(model, source_batches, goal, advance) if source_batches else None
+                attempt.target.append(target)
+                if source is not None:
+                    attempt.source.append(source)
+                if number == _PASSES:
+                    break
+                direction = None if has_bias else _direction(target, source) / factor
+                if direction is not None:
+                    attempt.directions.append(direction)
+                attempt.corrections.append(_correction(target, goal, kept))
+                _change(model, attempt.corrections[-1], direction)
+        finally:
+            changed.copy_(original)
+    return attempt
 
 
 def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.Tensor | None) -> None:
@@ -391,44 +358,6 @@ def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tenso
     return direction / (target.hidden @ direction)
 
 
-def _batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> list[_Batch]:
-    """Return windows that are spread over a text, as the model reads them; `stream` are its tokens [n]."""
-    kind = architecture_of(model)
-    length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
-    starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
-    windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
-    together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
-    batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]
-    if not any(len(batch.labels) for batch in batches):
-        raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
-    return batches
-
-
-def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> _Batch:
-    """Return windows [windows × length] as a model of some architecture reads them."""
-    if kind == "decoder":
-        start = text_start(tokenizer)
-        first = extra_length(start)
-        read, written = map(torch.from_numpy, begin_windows(start, windows[:, first:-1], windows[:, first + 1 :]))
-        predicts = written != IGNORED
-        return _Batch({"input_ids": read}, predicts, written[predicts])
-    tokens = torch.from_numpy(windows)
-    if kind == "encoder-decoder":
-        read, written = (half.contiguous() for half in tokens.tensor_split(2, dim=1))
-        inputs = {"input_ids": read, "labels": written}
-        return _Batch(inputs, torch.ones_like(written, dtype=torch.bool), written.flatten())
-    if tokenizer.mask_token_id is None:
-        raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
-    before, after = (
-        torch.tensor(ids, dtype=torch.int64).expand(len(tokens), len(ids)) for ids in encoder_frame(tokenizer)
-    )
-    tokens = tokens[:, : tokens.shape[1] - before.shape[1] - after.shape[1]]
-    masked = (torch.arange(tokens.shape[1]) % _MASK_STRIDE == 0) & (tokens != separator_of(tokenizer))
-    ids = torch.cat([before, tokens.masked_fill(masked, tokenizer.mask_token_id), after], dim=1)
-    predicts = pad(masked, (before.shape[1], after.shape[1]))
-    return _Batch({"input_ids": ids}, predicts, tokens[masked])
-
-
 def _output_bias(model: PreTrainedModel) -> torch.Tensor | None:
     """Return the output bias of a model, or None if it has none: the lexical tensor with one number per token."""
     rows = count_rows(model)
@@ -436,7 +365,9 @@ def _output_bias(model: PreTrainedModel) -> torch.Tensor | None:
     return next((values[name] for name in lexical_axes(model) if values[name].numel() == rows), None)
 
 
-def _predict(model: PreTrainedModel, batches: Sequence[_Batch], goal: torch.Tensor, advance: Advance) -> _Predictions:
+def _predict(
+    model: PreTrainedModel, batches: Sequence[WindowBatch], goal: torch.Tensor, advance: Advance
+) -> _Predictions:
     """Average predictions and final hidden states over all windows; `goal` is log p [tokens]."""
     head = model.get_output_embeddings()
     rows, width = head.weight.shape

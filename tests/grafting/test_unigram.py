@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, BertModel, CohereConfig, GraniteConfig
 
 from relexify.errors import InputError
-from relexify.grafting import add_unigram_prior, graft, sample_paragraphs
+from relexify.grafting import add_unigram_prior, graft, sample_paragraphs, unigram_text
 from relexify.grafting import unigram as unigram_module
 from relexify.methods.fvt import fvt
 from relexify.methods.parts.copying import kept
@@ -50,7 +50,7 @@ def mean_prediction(model, tokenizer):
 def test_predictions_are_measured_after_the_tokens_that_a_text_begins_with(layout, before):
     tokenizer = layout()
     windows = np.arange(24).reshape(2, 12)
-    batch = unigram_module._batch(tokenizer, windows, "decoder")
+    batch = unigram_text._batch(tokenizer, windows, "decoder")
     read, extra = batch.inputs["input_ids"], len(before) - 1
     assert tokenizer.convert_ids_to_tokens(read[0].tolist())[: len(before)] == before
     assert read[:, len(before) :].tolist() == windows[:, len(before) : -1].tolist()
@@ -149,7 +149,7 @@ def test_differences_between_contexts_stay_with_an_output_bias():
 
 
 def test_the_same_text_and_seed_give_the_same_parameters(monkeypatch):
-    monkeypatch.setattr(unigram_module, "_LINES", 50)
+    monkeypatch.setattr(unigram_text, "_LINES", 50)
     first, second, other = grafted("gpt2"), grafted("gpt2"), grafted("gpt2")
     assert add_unigram_prior(first.model, first.tokenizer, LINES) == add_unigram_prior(
         second.model, second.tokenizer, iter(LINES)
@@ -161,13 +161,13 @@ def test_the_same_text_and_seed_give_the_same_parameters(monkeypatch):
 
 def test_a_sample_is_drawn_from_the_whole_text_and_long_paragraphs_are_cut(monkeypatch):
     _, tokenizer = pico.pair("gpt2")
-    monkeypatch.setattr(unigram_module, "_LINES", 100)
+    monkeypatch.setattr(unigram_text, "_LINES", 100)
     lines = ["a"] * 500 + ["b"] * 500
-    text = tokenizer.decode(unigram_module._sample_tokens(tokenizer, lines, 0), skip_special_tokens=True)
+    text = tokenizer.decode(unigram_text.sample_tokens(tokenizer, lines, seed=0), skip_special_tokens=True)
     assert len(text) == 100
     assert 30 < text.count("b") < 70
     assert text == "a" * text.count("a") + "b" * text.count("b")
-    cut = unigram_module._sample_tokens(tokenizer, ["a " * 10_000], 0)
+    cut = unigram_text.sample_tokens(tokenizer, ["a " * 10_000], seed=0)
     assert len(tokenizer.decode(cut)) == 500
     assert separator_of(tokenizer) not in cut
 
@@ -199,8 +199,8 @@ def test_text_and_a_head_are_needed():
 
 
 def test_a_sample_of_paragraphs_gives_the_prior_of_the_whole_text(monkeypatch):
-    monkeypatch.setattr(unigram_module, "_LINES", 50)
-    monkeypatch.setattr(unigram_module, "_CHARACTERS", 40)
+    monkeypatch.setattr(unigram_text, "_LINES", 50)
+    monkeypatch.setattr(unigram_text, "_CHARACTERS", 40)
     sample = sample_paragraphs(LINES, seed=1)
     assert len(sample) == 50 < len(LINES)
     assert max(map(len, sample)) <= 40

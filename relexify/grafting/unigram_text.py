@@ -1,0 +1,110 @@
+"""The text that a unigram prior is found with: a sample of paragraphs, and windows of it to predict tokens in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.functional import pad
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from relexify.errors import InputError, VocabularyError
+from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, encoder_frame, usable_length
+from relexify.pretrained.text_start import begin_windows, extra_length, text_start
+from relexify.text import make_encodable
+from relexify.tokens import encoder_of, separator_of
+
+__all__ = ["WindowBatch", "sample_paragraphs", "sample_tokens", "window_batches"]
+
+_LINES, _CHARACTERS = 20_000, 500
+"""Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
+_WINDOW = 256
+_READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
+"""Tokens to read when predictions are measured; a decoder predicts every one of them, the others a part."""
+_MASK_STRIDE = 7
+"""One token in this many is masked for an encoder: about the 15 % that it was trained with."""
+
+
+@dataclass(frozen=True)
+class WindowBatch:
+    """Windows as a model reads them at once.
+
+    Attributes:
+        inputs: The arguments of its forward, [windows × length] each.
+        predicts: At which positions of the output it predicts a token [windows × length].
+        labels: The tokens to predict [n], window by window.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    predicts: torch.Tensor
+    labels: torch.Tensor
+
+
+def sample_paragraphs(corpus: Iterable[str], *, seed: int = 0) -> list[str]:
+    """Return the paragraphs that `add_unigram_prior` counts tokens in; a sample of the sample is the sample itself.
+
+    Several models that are given the prior of one text need not read the whole text each.
+    """
+    draw = random.Random(seed)
+    sample: list[tuple[int, str]] = []
+    for number, line in enumerate(corpus):  # reservoir sampling: one pass, and no need to know the size of the text
+        slot = number if number < _LINES else draw.randrange(number + 1)
+        if slot < _LINES:
+            sample[slot : slot + 1] = [(number, line[:_CHARACTERS])]
+    return [line for _, line in sorted(sample)]
+
+
+def sample_tokens(
+    tokenizer: PreTrainedTokenizerFast, corpus: Iterable[str], *, seed: int, language: str = "target"
+) -> np.ndarray:
+    """Return the tokens of a random sample of paragraphs, in the order of the text, with separators between them."""
+    lines = [make_encodable(line) for line in sample_paragraphs(corpus, seed=seed)]
+    separator = separator_of(tokenizer)
+    ids = [
+        np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none where a line was cut
+        for line, row in zip(lines, encoder_of(tokenizer).encode(lines), strict=True)
+    ]
+    if not ids:
+        raise InputError(f"there is no text to count tokens in: give text in the {language} language")
+    return np.concatenate(ids)
+
+
+def window_batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> list[WindowBatch]:
+    """Return windows that are spread over a text, as the model reads them; `stream` are its tokens [n]."""
+    kind = architecture_of(model)
+    length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
+    starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
+    windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
+    together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
+    batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]
+    if not any(len(batch.labels) for batch in batches):
+        raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
+    return batches
+
+
+def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> WindowBatch:
+    """Return windows [windows × length] as a model of some architecture reads them."""
+    if kind == "decoder":
+        start = text_start(tokenizer)
+        first = extra_length(start)
+        read, written = map(torch.from_numpy, begin_windows(start, windows[:, first:-1], windows[:, first + 1 :]))
+        predicts = written != IGNORED
+        return WindowBatch({"input_ids": read}, predicts, written[predicts])
+    tokens = torch.from_numpy(windows)
+    if kind == "encoder-decoder":
+        read, written = (half.contiguous() for half in tokens.tensor_split(2, dim=1))
+        inputs = {"input_ids": read, "labels": written}
+        return WindowBatch(inputs, torch.ones_like(written, dtype=torch.bool), written.flatten())
+    if tokenizer.mask_token_id is None:
+        raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
+    before, after = (
+        torch.tensor(ids, dtype=torch.int64).expand(len(tokens), len(ids)) for ids in encoder_frame(tokenizer)
+    )
+    tokens = tokens[:, : tokens.shape[1] - before.shape[1] - after.shape[1]]
+    masked = (torch.arange(tokens.shape[1]) % _MASK_STRIDE == 0) & (tokens != separator_of(tokenizer))
+    ids = torch.cat([before, tokens.masked_fill(masked, tokenizer.mask_token_id), after], dim=1)
+    predicts = pad(masked, (before.shape[1], after.shape[1]))
+    return WindowBatch({"input_ids": ids}, predicts, tokens[masked])

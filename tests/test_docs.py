@@ -164,12 +164,12 @@ def test_the_page_on_training_lists_every_plan_with_its_optimiser_and_its_rate()
         assert optimiser.startswith(names[plan.optimiser]), name
         # Plans with one rate for everything state it; that of Muon follows from model and text.
         assert (_number(PAPERS_RATE) in optimiser) == (plan.optimiser != MUON), name
-        first, *later = [part for _, _, part, _ in plan.parts]
+        first, *later = [stage.trains for stage in plan.stages]
         assert first in trained, name
         assert all(f"then {part}" in trained for part in later), name
         if later:
-            assert f"first {plan.parts[0][1] * 100:g} % of the steps" in trained, name
-        (warmup,) = {warmup for *_, warmup in plan.parts}
+            assert f"first {plan.stages[0].share * 100:g} % of the steps" in trained, name
+        (warmup,) = {stage.warmup for stage in plan.stages}
         if default:
             assert f"warm-up {warmup * 100:g} %" in optimiser, name
         else:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number, check_positive
@@ -19,7 +20,7 @@ from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
 from relexify.text import Corpus, TextInput
 
-__all__ = ["PLANS", "Plan", "Stage", "Training", "plan_stages", "training_identity"]
+__all__ = ["PLANS", "Plan", "PlannedStage", "Stage", "Training", "plan_stages", "training_identity"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
 DECAYING = ("linear", "cosine")
@@ -214,19 +215,36 @@ class Training:
 
 
 @dataclass(frozen=True)
+class PlannedStage:
+    """A stage of a plan, for a training of any length.
+
+    Attributes:
+        name: As in `Stage`.
+        share: Its share of all steps.
+        trains: As in `Stage`.
+        warmup: Steps in which the rate rises, as a share of all steps.
+    """
+
+    name: str
+    share: float
+    trains: str
+    warmup: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """A sequence of stages.
 
     Attributes:
         summary: What it does, in one line.
-        parts: Name, share of the steps, what is trained, and the share of the whole run that warms up.
+        stages: Its stages.
         paper: The paper and section.
         optimiser: The optimiser, unless another one is given.
         final_rate: `Stage.final_rate` of its stages, unless another one is given.
     """
 
     summary: str
-    parts: tuple[tuple[str, float, str, float], ...]
+    stages: tuple[PlannedStage, ...]
     paper: str
     optimiser: str = ADAM
     final_rate: float = 0.0
@@ -236,24 +254,27 @@ PLANS: Mapping[str, Plan] = {
     OWN_PLAN: Plan(
         "everything from the first step: Muon for inner matrices, a higher learning rate for the embeddings; rates "
         "follow from model and text",
-        (("everything", 1.0, EVERYTHING, 0.04),),
+        (PlannedStage("everything", 1.0, EVERYTHING, warmup=0.04),),
         "relexify's own; Muon is from Jordan et al. 2024 and Liu et al. 2025",
         MUON,
         final_rate=0.1,
     ),
     "direct": Plan(
         "everything from the first step with AdamW: one warm-up, then decay",
-        (("everything", 1.0, EVERYTHING, 0.1),),
+        (PlannedStage("everything", 1.0, EVERYTHING, warmup=0.1),),
         "Minixhofer et al. 2022, section 4 (WECHSEL and FullRand)",
     ),
     "embeddings-first": Plan(
         "the embeddings alone for the first tenth, then everything, each with a warm-up of its own",
-        (("embeddings", 0.1, EMBEDDINGS, 0.1), ("everything", 0.9, EVERYTHING, 0.1)),
+        (
+            PlannedStage("embeddings", 0.1, EMBEDDINGS, warmup=0.1),
+            PlannedStage("everything", 0.9, EVERYTHING, warmup=0.1),
+        ),
         "de Vries and Nissim 2021; Minixhofer et al. 2022, section 4 (TransInner)",
     ),
     "embeddings-only": Plan(
         "the embeddings alone, everything else stays as it is",
-        (("embeddings", 1.0, EMBEDDINGS, 0.1),),
+        (PlannedStage("embeddings", 1.0, EMBEDDINGS, warmup=0.1),),
         "Artetxe et al. 2020; Minixhofer et al. 2022, first version, 5.4.1",
     ),
 }
@@ -303,27 +324,26 @@ def training_identity(training: Training) -> dict[str, Any]:
 def _from_plan(training: Training) -> tuple[Stage, ...]:
     check_choice("training plan", training.plan, PLANS)
     plan = PLANS[training.plan]
-    parts = plan.parts
-    if training.steps < len(parts):
-        raise InputError(f"steps = {training.steps} is too few for the plan {training.plan}: give {len(parts)} or more")
-    ends = [round(training.steps * sum(part[1] for part in parts[: number + 1])) for number in range(len(parts))]
+    least = len(plan.stages)
+    if training.steps < least:
+        raise InputError(f"steps = {training.steps} is too few for the plan {training.plan}: give {least} or more")
+    ends = [round(training.steps * share) for share in accumulate(planned.share for planned in plan.stages)]
     ends[-1] = training.steps
     final_rate = None
     if training.schedule in DECAYING:
         final_rate = plan.final_rate if training.final_rate is None else training.final_rate
     stages, start = [], 0
-    for (name, _, trains, warmup), planned_end in zip(parts, ends, strict=True):
+    for planned, planned_end in zip(plan.stages, ends, strict=True):
         end = max(planned_end, start + 1)
-        share = warmup if training.warmup is None else training.warmup
-        warmup_steps = min(end - start, round(training.steps * share))
+        warmup = planned.warmup if training.warmup is None else training.warmup
         stages.append(
             Stage(
-                name,
+                planned.name,
                 steps=end - start,
-                trains=trains,
+                trains=planned.trains,
                 learning_rate=training.learning_rate,
                 embedding_learning_rate=training.embedding_learning_rate,
-                warmup_steps=warmup_steps,
+                warmup_steps=min(end - start, round(training.steps * warmup)),
                 schedule=training.schedule,
                 final_rate=final_rate,
                 optimiser=training.optimiser or (ADAM if training.lora_rank else plan.optimiser),

@@ -90,7 +90,7 @@ def test_stages_of_ones_own_replace_the_plan():
 
 def test_every_plan_names_its_paper():
     assert all(plan.summary and plan.paper for plan in PLANS.values())
-    assert all(sum(part[1] for part in plan.parts) == pytest.approx(1) for plan in PLANS.values())
+    assert all(sum(stage.share for stage in plan.stages) == pytest.approx(1) for plan in PLANS.values())
 
 
 INVALID = {

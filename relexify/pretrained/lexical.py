@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -14,11 +13,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import PreTrainedModel
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from relexify.errors import GraftError, InputError, first_line
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.loading import meta_model
+from relexify.pretrained.shards import find_shards
 
 __all__ = ["count_rows", "lexical_axes", "read_embedding", "resize", "weight_rows"]
 
@@ -101,17 +100,12 @@ def read_embedding(folder: Path) -> np.ndarray | None:
     model = meta_model(folder)
     weight = model.get_input_embeddings().weight
     names = [name for name, tensor in model.named_parameters(remove_duplicate=False) if tensor is weight]
-    index = folder / SAFE_WEIGHTS_INDEX_NAME
-    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"] if index.is_file() else {}
-    for name in names:  # of tied tensors, the files hold one
-        file = folder / shards.get(name, SAFE_WEIGHTS_NAME)
-        if not file.is_file():
-            continue
+    for file in reversed(find_shards(folder)):
         try:
             with safe_open(file, framework="pt") as stream:
-                if name in stream.keys():  # noqa: SIM118 (it is no mapping)
+                for name in set(names).intersection(stream.keys()):  # of tied tensors, the files hold one
                     return np.asarray(stream.get_tensor(name).float().numpy())
-        except SafetensorError as error:
+        except (SafetensorError, OSError) as error:
             raise InputError(f"{file} is damaged ({first_line(error)}): write it again") from error
     return None
 

@@ -32,6 +32,7 @@ from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.names import must_be_local, resolve, unknown_name
 from relexify.pretrained.packaged import PACKAGED
 from relexify.pretrained.quiet import quiet_transformers, save_model
+from relexify.pretrained.shards import check_shards, find_shards
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
 from relexify.storage.json import read_json
@@ -52,8 +53,12 @@ __all__ = [
     "with_added_head",
 ]
 
+_NUMBER_FORMATS = ("F16", "BF16", "F32", "F64")
 _NUMBERS_PER_BYTE = 4  # more than any format stores
 _MOST_LAYERS = 10_000  # a model is built layer by layer, even without weights
+_MOST_LABELS = 10_000_000  # a config has a name for each of them
+_PROBE = "a ☃"
+"""Text that a tokenizer is tried with; few have a token for all of it."""
 
 logger = logging.getLogger(__name__)
 
@@ -163,6 +168,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     local = must_be_local(path)
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
+        tokenizer(_PROBE)
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns this if the files are missing
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
@@ -176,6 +182,10 @@ def load_config(name: str | Path) -> PreTrainedConfig:
     """
     path = check_loadable(name)
     local = must_be_local(path)
+    described = read_json(Path(path) / "config.json")
+    labels = described.get("num_labels") if isinstance(described, dict) else None
+    if isinstance(labels, int) and labels > _MOST_LABELS:
+        raise InputError(f"the config of {name} has num_labels = {labels}: check that it is the right file")
     with _explained("model", name, local):
         config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
         entries = config.get_text_config().to_dict()
@@ -285,11 +295,12 @@ def _from_pretrained(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Return a model in evaluation mode, and the names of the parameters that its files lack."""
     local = must_be_local(path)
+    check_shards(Path(path))
     with _explained("model", name, local), quiet_transformers():  # missing parameters are reported by the caller
         model, loaded = loader.from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
-    _check_number_formats(path, model)
+    _check_number_formats(find_shards(Path(path)), model)
     _repair_generation(name, model)
     return model.eval(), sorted(loaded["missing_keys"])
 
@@ -322,17 +333,23 @@ def _invalid(options: GenerationConfig) -> str | None:
     return None
 
 
-def _check_number_formats(path: str, model: PreTrainedModel) -> None:
-    """Validate that a folder has no integers for the parameters of a model, which transformers would convert."""
+def _check_number_formats(shards: Sequence[Path], model: PreTrainedModel) -> None:
+    """Validate that files have numbers for the parameters of a model that transformers need not convert.
+
+    It converts integers, the real parts of complex numbers, and numbers of 8 bits, which have a scale elsewhere in the
+    file; only if the config describes the format are they read with their scale.
+    """
     parameters = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
-    for file in Path(path).glob("model*.safetensors"):
+    is_described = getattr(model.config, "quantization_config", None) is not None
+    for file in shards:
         for name, entry in read_header(file)[0].items():
-            names = {name, f"{model.base_model_prefix}.{name}"}
-            if entry["dtype"].startswith(("I", "U", "BOOL")) and not names.isdisjoint(parameters):
-                raise InputError(
-                    f"{file} has {name} as {entry['dtype']}, but the weights of a model are floating-point numbers: "
-                    "give the model as it was before it was quantised"
-                )
+            kind, names = entry["dtype"], {name, f"{model.base_model_prefix}.{name}"}
+            if kind in _NUMBER_FORMATS or (kind.startswith("F8") and is_described) or names.isdisjoint(parameters):
+                continue
+            raise InputError(
+                f"{file} has {name} as {kind}, but the weights of a model are floating-point numbers of 16 bits or "
+                "more: give the model as it was before it was quantised"
+            )
 
 
 def _check_size(name: str | Path, path: str) -> None:
@@ -366,7 +383,10 @@ def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
         yield
     except RelexifyError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        # A panic of tokenizers, which is written in Rust, is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise InputError(_message(what, name, error, local)) from error
 
 
@@ -387,6 +407,7 @@ def _check_tokenizer_file(file: Path) -> None:
     for id in ids:
         if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
             raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
+    _check_template(file, state.get("post_processor"))
     pending = [state.get("normalizer")]  # a sequence of normalisers contains others
     while pending:
         part = pending.pop()
@@ -394,8 +415,23 @@ def _check_tokenizer_file(file: Path) -> None:
             continue
         if isinstance(part.get("normalizers"), list):
             pending += part["normalizers"]
+        if isinstance(pattern := part.get("pattern"), dict) and "" in pattern.values():
+            raise InputError(f"{file} is damaged: its normaliser replaces empty text")
         if isinstance(text := part.get("precompiled_charsmap"), str) and not _is_character_map(text):
             raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
+
+
+def _check_template(file: Path, processor: object) -> None:
+    """Validate that a template describes the special tokens that it puts around a text, alone or in a sequence."""
+    if not isinstance(processor, dict):
+        return
+    for part in processor.get("processors") or ():
+        _check_template(file, part)
+    described = processor.get("special_tokens")
+    for piece in [*(processor.get("single") or ()), *(processor.get("pair") or ())]:
+        special = piece.get("SpecialToken") if isinstance(piece, dict) else None
+        if isinstance(special, dict) and isinstance(described, dict) and special.get("id") not in described:
+            raise InputError(f"{file} is damaged: its template has the token {special.get('id')!r}, but not its id")
 
 
 def _is_character_map(text: str) -> bool:
@@ -409,7 +445,7 @@ def _is_character_map(text: str) -> bool:
     return len(data) >= 4 + size
 
 
-def _message(what: str, name: str | Path, error: Exception, local: bool) -> str:
+def _message(what: str, name: str | Path, error: BaseException, local: bool) -> str:
     """Return what to report when transformers could not load a model or tokenizer."""
     if "trust_remote_code" in str(error):
         return (

@@ -24,6 +24,7 @@ from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.names import resolve
 from relexify.pretrained.quiet import save_model
+from relexify.pretrained.shards import find_shards
 from relexify.storage.files import sha256_of, write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
@@ -154,15 +155,13 @@ def _find_files(source: str | Path) -> _Files | None:
     name = resolve(source)
     if kind_of_folder(name) is not None:  # it may be saved in a way of its own
         return None
-    single, index_file = _find_file(name, SAFE_WEIGHTS_NAME), _find_file(name, SAFE_WEIGHTS_INDEX_NAME)
-    index = None
-    if single is not None:  # transformers prefers it too
-        paths = [single]
-    elif index_file is not None:
-        index = json.loads(index_file.read_text(encoding="utf-8"))
-        paths = [index_file.parent / file for file in sorted(set(index["weight_map"].values()))]
-    else:
+    found = _find_file(name, SAFE_WEIGHTS_NAME) or _find_file(name, SAFE_WEIGHTS_INDEX_NAME)
+    if found is None:
         return None
+    paths = find_shards(found.parent)
+    if any(path.parent != found.parent for path in paths):  # two of them may have the same name
+        return None
+    index = None if found.name == SAFE_WEIGHTS_NAME else json.loads(found.read_text(encoding="utf-8"))
     shapes = {key: tuple(entry["shape"]) for path in paths for key, entry in read_header(path)[0].items()}
     return _Files(paths, shapes, index)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -108,12 +109,61 @@ def test_weights_in_a_pickle_of_numbers_are_loaded(folder: Path) -> None:
     assert all(torch.equal(loaded.state_dict()[name], value) for name, value in expected.state_dict().items())
 
 
-def test_a_shard_outside_the_folder_is_not_read(folder: Path) -> None:
+@pytest.mark.parametrize("index_file", ["model.safetensors.index.json", "pytorch_model.bin.index.json"])
+@pytest.mark.parametrize("outside", ["../other/model.safetensors", "sub/../../other/model.safetensors", "absolute"])
+def test_a_shard_outside_the_folder_is_not_read(folder: Path, tmp_path: Path, outside: str, index_file: str) -> None:
+    other = pico.saved("gpt2", tmp_path / "other") / "model.safetensors"
     (folder / "model.safetensors").unlink()
-    index = {"metadata": {}, "weight_map": {"transformer.wte.weight": "../../../../etc/passwd"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(InputError, match="holds no model that can be loaded"):
+    (folder / "sub").mkdir()
+    name = str(other) if outside == "absolute" else outside
+    index = {"metadata": {}, "weight_map": dict.fromkeys(load_file(other), name)}
+    (folder / index_file).write_text(json.dumps(index))
+    with pytest.raises(InputError, match="which is not in its folder"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("shards", [None, 5, [], {"transformer.wte.weight": "a\0b"}])
+def test_an_index_that_names_no_files_is_an_input_error(folder: Path, shards: object) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": shards}))
+    with pytest.raises(InputError, match="does not name a file for each parameter"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", struct.pack("<Q", 2**62) + b"{}", struct.pack("<Q", 2) + b"[]"])
+def test_files_that_are_not_loaded_are_not_read(folder: Path, content: bytes) -> None:
+    (folder / "model-old.safetensors").write_bytes(content)
+    load_model(folder)
+
+
+def test_a_config_with_a_billion_labels_is_rejected_before_they_are_named(folder: Path) -> None:
+    change(folder / "config.json", num_labels=10**9)
+    with pytest.raises(InputError, match=f"num_labels = {10**9}"):
+        load_config(folder)
+
+
+TOKENIZERS: dict[str, dict[str, object]] = {
+    "a template with a token that it does not describe": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [],
+            "special_tokens": {},
+        }
+    },
+    "empty text to replace": {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}},
+    "no token for unknown words": {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"}},
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_tokenizer_that_fails_on_text_is_an_input_error(
+    folder: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    change(folder / "tokenizer.json", **TOKENIZERS[name])
+    with pytest.raises(InputError, match="tokenizer"):
+        load_tokenizer(folder)
+    assert "panicked" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("id", [10**9, 10**30, -1, "x"])
@@ -146,8 +196,9 @@ def test_a_quoted_message_has_its_second_line_and_none_of_relexifys_marks_for_op
     assert first_line(KeyError("added_tokens")) == "there is no 'added_tokens'"
 
 
-@pytest.mark.parametrize("kind", [torch.int32, torch.uint8, torch.bool])
-def test_integers_are_no_weights(folder: Path, kind: torch.dtype) -> None:
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("kind", [torch.int32, torch.uint8, torch.bool, torch.complex64, torch.float8_e4m3fn])
+def test_integers_and_numbers_of_8_bits_are_no_weights(folder: Path, kind: torch.dtype) -> None:
     file = folder / "model.safetensors"
     save_file({name: tensor.to(kind) for name, tensor in load_file(file).items()}, file, {"format": "pt"})
     with pytest.raises(InputError, match="weights of a model are floating-point numbers"):

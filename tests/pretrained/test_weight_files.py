@@ -37,6 +37,20 @@ def grafted(folder):
     return graft(load_model(folder), target, fvt(source, target), pad_to_multiple_of=16, copy_inner=False)
 
 
+def test_shards_in_folders_with_the_same_name_are_kept_apart(tmp_path):
+    folder = saved("gpt2", tmp_path / "source")
+    tensors, shards = load_file(folder / "model.safetensors"), {}
+    (folder / "model.safetensors").unlink()
+    for half, names in (("a", list(tensors)[::2]), ("b", list(tensors)[1::2])):
+        (folder / half).mkdir()
+        save_file({name: tensors[name] for name in names}, folder / half / "model.safetensors", {"format": "pt"})
+        shards |= dict.fromkeys(names, f"{half}/model.safetensors")
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": shards}))
+    model = grafted(folder)
+    assert not save_with_links(model.model, tmp_path / "out", folder, changed=lexical_axes(model.model))
+    assert sha256_of_weights(folder) is None
+
+
 def assert_same(folder, other):
     first, second = load_model(folder), load_model(other)
     assert type(first) is type(second)

@@ -1,12 +1,15 @@
-"""Tables in Markdown."""
+"""Tables and plain text in Markdown."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from relexify.errors import InputError
 
-__all__ = ["markdown_table"]
+__all__ = ["markdown_table", "plain_text"]
+
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -15,7 +18,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     Raises:
         InputError: A row is longer or shorter than the header.
     """
-    escaping = str.maketrans({"\\": "\\\\", "|": "\\|"})
+    escaping = str.maketrans({"\\": "\\\\", "|": "\\|", "<": "&lt;"})
     cells = [[" ".join(cell.translate(escaping).split()) for cell in row] for row in (header, *rows)]
     wrong = next((row for row in cells if len(row) != len(header)), None)
     if wrong is not None:
@@ -27,3 +30,9 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for first, *rest in cells
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rule, *lines[1:]))
+
+
+def plain_text(text: str) -> str:
+    """Return text on one line that Markdown shows as it is: names of others make no links, headings or HTML."""
+    line = " ".join(_CONTROLS.sub(" ", text).split())
+    return re.sub(r"([\\`<>\[\]|]|^[#+*-]|\*\*)", r"\\\1", line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from relexify.markdown import markdown_table
+from relexify.markdown import markdown_table, plain_text
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import architecture_in_config
 from relexify.pretrained.kinds import kind_of_folder
@@ -49,7 +50,7 @@ def render_card(folder: Path) -> str:
     scores = _scores(notes, curve)
     parts = [
         f"---\n{_metadata(folder, history, notes, task, scores)}\n---\n",
-        f"# {folder.resolve().name}\n",
+        f"# {plain_text(folder.resolve().name)}\n",
         _description(history, notes, curve),
     ]
     if (folder / MIXTURE_FILE).is_file():
@@ -64,8 +65,8 @@ def render_card(folder: Path) -> str:
         parts += [
             "## Chat\n",
             f"The chat template is that of the source model. It begins every chat without a system message with the "
-            f"prompt “{prompt}”, in the language of the source model: pass a system message in the target language, "
-            "or edit `chat_template.jinja`.\n",
+            f"prompt “{plain_text(prompt)}”, in the language of the source model: pass a system message in the target "
+            "language, or edit `chat_template.jinja`.\n",
         ]
     if hashes := (notes.get("provenance") or {}).get("inputs"):
         rows = [[_INPUTS.get(name, name.replace("_", " ")), f"`{digest}`"] for name, digest in hashes.items()]
@@ -138,11 +139,12 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
         # What was done last; notes of earlier changes are kept.
         changes = [change.text for change in changes_of(notes) if change.text]
         change = changes[0] if changes else "whose tokens are unchanged. relexify trained it further."
-        sentences.append(f"{source_title(commands[0])}, {change}")
+        sentences.append(plain_text(f"{source_title(commands[0])}, {change}"))
     for command, source in pairwise(commands):
-        language = f" for the language {source['language']}" if source.get("language") else ""
+        language = f" for the language {plain_text(source['language'])}" if source.get("language") else ""
         method = f" with the method {source['method']}" if source.get("method") else ""
-        sentences.append(f"{source_title(command)} was made by relexify from {source_title(source)}{language}{method}.")
+        made, origin = plain_text(source_title(command)), plain_text(source_title(source))
+        sentences.append(f"{made} was made by relexify from {origin}{language}{method}.")
     if curve is not None:
         sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
     elif training := notes.get("training"):
@@ -168,10 +170,10 @@ def _is_untrained_transfer(notes: Mapping[str, Any]) -> bool:
 
 
 def _usage(folder: Path, loader: str) -> str:
-    name = folder.resolve().name
+    name = json.dumps(folder.resolve().name, ensure_ascii=False)
     return (
         f"```python\nfrom transformers import AutoTokenizer, {loader}\n\n"
-        f'model = {loader}.from_pretrained("{name}")\ntokenizer = AutoTokenizer.from_pretrained("{name}")\n```\n'
+        f"model = {loader}.from_pretrained({name})\ntokenizer = AutoTokenizer.from_pretrained({name})\n```\n"
     )
 
 
@@ -180,7 +182,7 @@ def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
     found = []
     verdict = notes.get("verdict") or {}
     if verdict.get("start") in {"poor", "open"}:
-        found.append(str(verdict["reason"]))
+        found.append(plain_text(str(verdict["reason"])))
     if curve is None and _is_untrained_transfer(notes):
         found.append("Train it before use: its embeddings are only initialised.")
     found.append("It has the biases of the source model and of its texts.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shutil
@@ -77,6 +78,17 @@ def test_the_system_prompt_of_the_source_language_is_reported_and_the_template_k
     start = tokenizer.convert_tokens_to_ids("<|im_start|>")
     assert tokenizer.encode(written, add_special_tokens=False).count(start) == 2
     assert not [result for result in rx.check(folder) if result.problems]
+
+
+def test_names_make_no_markdown_and_no_python(folder, tmp_path):
+    from relexify.reports.model_card import render_card
+
+    hostile = shutil.copytree(folder, tmp_path / 'x"); import os #\n```\n# <img src=x>')
+    text = render_card(hostile)
+    assert '# x"); import os # \\`\\`\\` # \\<img src=x\\>\n' in text
+    code = text.partition("```python\n")[2].partition("\n```\n")[0]
+    names = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    assert names == [hostile.name] * 2
 
 
 def test_a_trained_model_has_the_score_of_the_selected_step(folder, tmp_path):

@@ -30,9 +30,9 @@ from relexify.training.engine.muon import ITERATIONS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.hardware import MOST_GPUS, USABLE, Gpu, choose_gpus, utilisation_of
 from relexify.training.loss.forward import COMPILED_CHUNK
-from relexify.training.plan import LOOKAHEAD, MUON, OWN_PLAN, WHOLE_STATE, Stage, Training, plan_stages
+from relexify.training.plan import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training, plan_stages
 from relexify.training.protocol import lexical_parameter_names
-from relexify.training.rates import Measures, Rates, choose_optimiser
+from relexify.training.rates import Rates, choose_optimiser, hidden_width
 from relexify.training.trainable import check_trainable
 
 __all__ = ["Estimate", "Memory", "estimate"]
@@ -154,7 +154,7 @@ def estimate(
             with suppress(MissingExtra):
                 check_trainable(shaped, replace(training, **changes))
             ways.append(changes)
-    utilisation = utilisation_of(_width(shaped)) if utilisation is None else utilisation
+    utilisation = utilisation_of(hidden_width(shaped)) if utilisation is None else utilisation
     return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
 
 
@@ -248,11 +248,9 @@ def _estimate(
 ) -> Estimate:
     """Return the cost with the fewest GPUs and the largest micro-batch that fit; with the least memory if none do."""
     training = replace(requested, **changes)
-    settled = training
-    if training.plan == OWN_PLAN and training.optimiser is None and not training.stages and not training.lora_rank:
-        measures = Measures(_width(model), 0.0, training.tokens_per_step)
-        settled = replace(training, optimiser=choose_optimiser(measures))
-    stages = [_stage_cost(model, stage, training) for stage in plan_stages(settled)]
+    if not training.stages:
+        training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
+    stages = [_stage_cost(model, stage, training) for stage in plan_stages(training)]
     can_shard = (
         not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
     )
@@ -308,7 +306,7 @@ def _micro_batches(training: Training, gpus: int) -> list[int]:
 def _stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> _StageCost:
     """Count operations and bytes of a stage, by the rules at the head of this module."""
     matrices, head = _matrices(model), model.get_output_embeddings().weight
-    layers, width = int(model.config.get_text_config().num_hidden_layers), _width(model)
+    layers, width = int(model.config.get_text_config().num_hidden_layers), hidden_width(model)
     is_encoder = architecture_of(model) == "encoder"
     label_share = training.masking if is_encoder else 1.0
 
@@ -401,7 +399,3 @@ def _matrices(model: PreTrainedModel) -> list[_Matrix]:
             used = min(experts or number, number)
             found.append(_Matrix(names[id(parameter)], outputs, inputs, number, used, group["parts"]))
     return found
-
-
-def _width(model: PreTrainedModel) -> int:
-    return int(model.config.get_text_config().hidden_size)

@@ -21,7 +21,17 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.training.plan import ADAM, MUON, OWN_PLAN, PAPERS_RATE, PLANS, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 
-__all__ = ["Measures", "Rates", "choose_optimiser", "derive_rates", "measure", "settle", "settle_batch", "stage_rates"]
+__all__ = [
+    "Measures",
+    "Rates",
+    "choose_optimiser",
+    "derive_rates",
+    "hidden_width",
+    "measure",
+    "settle",
+    "settle_batch",
+    "stage_rates",
+]
 
 INNER_RATE = 4e-3
 """Peak learning rate of inner matrices (Muon), at the width and the tokens per step below."""
@@ -99,15 +109,31 @@ def measure(model: PreTrainedModel, training: Training) -> Measures:
     embeddings = [each for name, each in model.named_parameters() if name in lexical and each.ndim > 1]
     squares = sum(float(each.detach().float().square().sum(dtype=torch.float64)) for each in embeddings)
     rms = math.sqrt(squares / max(1, sum(each.numel() for each in embeddings)))
-    width = getattr(model.config.get_text_config(), "hidden_size", None) or embeddings[0].shape[-1]
     # A model of two languages predicts what the model that it was made from does.
     is_masked = architecture_of(getattr(model, "source", model)) == "encoder"
-    return Measures(int(width), rms, training.tokens_per_step, is_masked)
+    return Measures(hidden_width(model), rms, training.tokens_per_step, is_masked)
 
 
-def choose_optimiser(measures: Measures) -> str:
-    """Return the optimiser of relexify's own plan: Muon, unless steps are so small that it would slow them down."""
-    return MUON if measures.tokens_per_step >= MUON_PAYS_FROM * measures.width else ADAM
+def hidden_width(model: PreTrainedModel) -> int:
+    """Return the width of the hidden states; that of the embeddings if the config does not say, as of two languages."""
+    width = getattr(model.config.get_text_config(), "hidden_size", None)
+    return int(width or model.get_input_embeddings().weight.shape[-1])
+
+
+def choose_optimiser(training: Training, width: int) -> str:
+    """Return the optimiser of a training without stages: the given one, or that of its plan.
+
+    Adapters are trained with AdamW, and so are inner matrices in relexify's own plan if steps are so small that Muon
+    would slow them down.
+
+    Args:
+        training: The options.
+        width: Width of the hidden states.
+    """
+    if training.optimiser is not None:
+        return training.optimiser
+    is_small = training.plan == OWN_PLAN and training.tokens_per_step < MUON_PAYS_FROM * width
+    return ADAM if training.lora_rank or is_small else PLANS[training.plan].optimiser
 
 
 def derive_rates(measures: Measures, optimiser: str = MUON) -> Rates:
@@ -200,12 +226,9 @@ def settle(training: Training, model: PreTrainedModel) -> Training:
     if training.stages:
         stages = tuple(_settle_rates(stage, stage.optimiser == MUON, model, training) for stage in training.stages)
         return replace(training, stages=stages)
-    is_own, optimiser = training.plan == OWN_PLAN, training.optimiser
-    if optimiser is None and is_own:
-        optimiser = ADAM if training.lora_rank else choose_optimiser(measure(model, training))
-        if optimiser == ADAM and not training.lora_rank:
-            logger.info("inner matrices are trained with AdamW: steps of so few tokens are too small for Muon")
-    optimiser = optimiser or PLANS[training.plan].optimiser
+    is_own, optimiser = training.plan == OWN_PLAN, choose_optimiser(training, hidden_width(model))
+    if is_own and training.optimiser is None and optimiser == ADAM and not training.lora_rank:
+        logger.info("inner matrices are trained with AdamW: steps of so few tokens are too small for Muon")
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
     settled = _settle_rates(replace(training, optimiser=optimiser), has_rates, model, training)
     if is_own and optimiser == MUON and training.beta1 is None:

@@ -1,5 +1,11 @@
 """Read tables of a recipe as options: the type of a field says how its value is read, and what is valid.
 
+    read_value     one value, by its type; that of a nested table is a dataclass
+    read_keys      the values of a table whose keys are given
+    read_table     the values of a table whose keys are the fields of a dataclass
+    build          the dataclass, from these values
+    read_changes   options with some of their values changed
+
 `writing.py` is the way back. All mistakes in a table are collected (`Mistakes`), and `mistakes.py` chooses the one that
 is reported.
 """
@@ -144,7 +150,7 @@ def read_table(table: Any, location: Location, *, options: type[Any], default: A
     completed = _with_inherited_values(_ensure(dict, table), keys)
     values: dict[str, Any] = {}
     for name, value in read_keys(completed, location, readers=readers, required=required).items():
-        if container := keys[name].container:
+        if container := keys[name].container:  # the field that has the options of all methods, by name
             others = values.get(container, getattr(default, container, {}))
             values[container] = {**others, name: value}
         else:

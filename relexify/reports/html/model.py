@@ -34,10 +34,10 @@ from relexify.reports.model_card import source_title
 from relexify.reports.next_steps import after_training, after_transfer
 from relexify.reports.tables import measured_rows
 from relexify.scoring import WINDOW
-from relexify.steps import STEPS, ModelChange, ResultTable, changes_of
+from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.start import BASELINES
-from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start
+from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start, summarise_notes
 from relexify.systems.transfer.verdict import alignment_hits
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
@@ -95,14 +95,9 @@ def render_model(folder: Path) -> str:
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
-def _summarise(notes: Mapping[str, Any]) -> list[ResultTable | str]:
-    """Return what the steps that made the model say about it; the last part is a verdict."""
-    return [part for step in STEPS.values() for part in step.summarise_notes(notes)]
-
-
 def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None) -> str:
     if curve is None:
-        sentences = _transfer_verdict(notes)
+        sentences = [_transfer_verdict(notes)]
     else:
         verdict = judge_training(curve, selected_step(notes, curve))
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
@@ -115,9 +110,10 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
     return "".join(sentences) + figures(_key_figures(notes, scores, curve))
 
 
-def _transfer_verdict(notes: Mapping[str, Any]) -> list[str]:
+def _transfer_verdict(notes: Mapping[str, Any]) -> str:
+    """Return the verdict on the transfer that the model comes from, the last part of its summary, if there is one."""
     judged = str((notes.get("verdict") or {}).get("start", "open"))
-    return [notice(judged, str(part)) for part in _summarise(notes)[-1:]]
+    return "".join(notice(judged, str(verdict)) for verdict in summarise_notes(notes)[-1:])
 
 
 def _key_figures(
@@ -187,7 +183,7 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
 
 def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
     """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
-    verdict = "".join(_transfer_verdict(notes)) if is_trained and not recall_poor_start(notes) else ""
+    verdict = _transfer_verdict(notes) if is_trained and not recall_poor_start(notes) else ""
     if not scores:
         return verdict
     method = str(notes.get("method", ""))
@@ -261,7 +257,8 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
 
 def _evidence(notes: Mapping[str, Any]) -> str:
     parts = []
-    for part in _summarise(notes)[:-1]:
+    verdict = summarise_notes(notes)[-1:]  # which the summary shows
+    for part in (part for step in STEPS.values() for part in step.summarise_notes(notes) if part not in verdict):
         if isinstance(part, str):
             parts.append(f"<p>{escape(part)}</p>")
         elif not part.is_drawn:

@@ -28,8 +28,11 @@ from relexify.reports import Comparison, write_report
 from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.elements import stacked_bars, table
+from relexify.reports.html.model import render_model
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
+from relexify.scoring import Score
+from relexify.steps import STEPS, ModelChange, Step
 from relexify.storage.files import record_file
 from relexify.storage.work import read_notes
 from relexify.training.curve import Curve, Measurement
@@ -345,6 +348,28 @@ def test_cells_are_escaped_and_bold_ones_marked():
     assert "<b>1</b>" in table([["a", "b"], ["<i>", "**1**"]])
     assert "<i>" not in table([["a", "b"], ["<i>", "**1**"]])
     assert ">foo*</bdi>" in table([["token", "count"], ["foo*", "1"]])
+
+
+def test_a_step_that_is_added_later_is_in_the_report_and_on_the_card(folder, monkeypatch):
+    verdict = re.search(r'<p class="notice.*?</p>', render_model(folder))[0]
+    change = ModelChange("dreamed", "which dreams.", [Score("dreams", "depth", 7.5, True, 9)])
+    later = Step(
+        table="later",
+        options=dict,
+        order=99,
+        summary="…",
+        check=lambda options, context: None,
+        run=lambda options, context, model, output: None,
+        summarise_notes=lambda notes: ["It has dreamed."],
+        change=lambda notes: change,
+    )
+    monkeypatch.setattr(STEPS, "_entries", {**STEPS, "later": later})
+    page = render_model(folder)
+    assert "gpt2, dreamed" in page
+    assert "depth ↑" in page
+    assert page.index('id="evidence"') < page.index("<p>It has dreamed.</p>")
+    assert verdict in page
+    assert "gpt2, which dreams." in render_card(folder)
 
 
 @pytest.mark.parametrize("known", [{}, {"trained_from": "start"}])

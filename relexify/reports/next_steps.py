@@ -127,7 +127,7 @@ def _transfer_again(
     if "vocab_size" in changes:
         advice = "or transfer it with a larger vocabulary"
     elif "dictionary" in changes:
-        advice, changes = "and repair the dictionary, or transfer it without", {**changes, "dictionary_swapped": None}
+        advice, changes = "and repair the dictionary, or transfer without it", {**changes, "dictionary_swapped": None}
     elif "method" in changes:
         advice = f"and repair the evidence, or transfer it with the method {changes['method']}"
     if "model" not in command:

@@ -125,7 +125,8 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
     except (InputError, OSError, ValueError, KeyError, TypeError) as error:
         logger.warning("Cached %s is corrupt; rebuilding it (%s).", kind, error)
         return None
-    logger.info("Using the cached %s (%s).", kind, path)
+    logger.info("Using the cached %s.", kind.partition("/")[0])
+    logger.debug("It is in %s.", path)
     return (found,)
 
 

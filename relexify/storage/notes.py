@@ -258,7 +258,7 @@ _ENTRIES: Mapping[str, _Shape] = {
     "dictionary_check": _Optional(
         _Object(
             {"tokens": _COUNT, "text_share": _NUMBER, "words": _COUNT, "related": _Optional(_NUMBER)},
-            {"entries": _COUNT, "frequent": _COUNT, "matches": _COUNT},
+            {"entries": _COUNT, "frequent": _COUNT, "matches": _COUNT, "examples": _list_of(_TEXT)},
         )
     ),
     "not_scored": _Optional(_TEXT),

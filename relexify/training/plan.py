@@ -85,8 +85,8 @@ class Training:
         plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
         stages: Your own stages instead of a plan; `steps` is then their sum.
         warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
-        schedule: As in `Stage`.
-        final_rate: As in `Stage`; if None, that of the plan.
+        schedule: How the learning rate continues after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`.
+        final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; that of the plan if not given.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
             plan if not given.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.

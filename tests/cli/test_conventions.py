@@ -119,7 +119,11 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     )
     assert "blend: a token becomes its translations" in translated.out
     assert "aligned vectors" not in translated.out
-    assert f"dictionary {world.dictionary.name} (" in translated.out
+    (found,) = re.findall(
+        rf"dictionary {world.dictionary.name} \(\d+ entries; (\d+) of their words are", translated.out
+    )
+    assert int(found) > 0
+    assert " → " in translated.out
     swapped = ("--dictionary", world.dictionary, "--set", "dictionary_swapped=true", "--dry-run")
     assert_error(relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *swapped), "look swapped")
     assert list(tmp_path.iterdir()) == []

@@ -56,7 +56,7 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
         (
             {"dictionary_swapped": True, "vectors": {"width": 50}},
             {"dictionary": None},
-            "and repair the dictionary, or transfer it without:",
+            "and repair the dictionary, or transfer without it:",
             "--method blend --set vectors.width=50",
         ),
         (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relexify.errors import EvidenceError
+from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest_others, normalise_rows
 from relexify.systems.transfer.start import DictionaryCheck
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture
 
-__all__ = ["check_dictionary", "related_translations"]
+__all__ = ["check_dictionary", "example_entries", "related_translations"]
 
 FEWEST_WORDS = 300
 """Among fewer words, the nearest is rarely a related one: on real text, correct dictionaries then look random."""
+_LONGEST_EXAMPLE = 40
 RANDOM_WORDS = 20
 """Random words that each neighbour is compared with."""
 
@@ -47,7 +49,14 @@ def check_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | No
         entries=len(lexicon),
         frequent=int(frequent.sum()),
         matches=int(matching.sum()),
+        examples=example_entries(lexicon),
     )
+
+
+def example_entries(lexicon: BilingualLexicon) -> list[str]:
+    """Return three entries that are spread over a dictionary, or all if it has fewer: they show how it was read."""
+    every = max(1, -(-len(lexicon) // 3))
+    return [f"{source[:_LONGEST_EXAMPLE]} → {target[:_LONGEST_EXAMPLE]}" for source, target in lexicon.pairs[::every]]
 
 
 def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) -> float:

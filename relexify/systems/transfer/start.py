@@ -61,6 +61,7 @@ class DictionaryCheck:
         entries: Number of its entries; 0 if an earlier version did not record it.
         frequent: Number of entries whose source word is a token of the model, so that it is frequent.
         matches: Number of these whose target word is a token too.
+        examples: A few entries as they were read, such as `cat → paka`.
     """
 
     tokens: int
@@ -70,6 +71,7 @@ class DictionaryCheck:
     entries: int = 0
     frequent: int = 0
     matches: int = 0
+    examples: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -311,8 +311,10 @@ def _complaint(start: Start) -> Verdict | None:
             spread = ", and the other tokens are guessed from these few translations" if check.tokens else ""
             tested = (
                 f" Of its {check.frequent:,} entries with a frequent word of the model's language, {check.matches:,} "
-                "have a translation that is a token."
+                f"{'has' if check.matches == 1 else 'have'} a translation that is a token of the text."
             )
+            if check.examples:
+                tested += f" Some of its entries, as they were read: {', '.join(check.examples)}."
             return Verdict(
                 "poor",
                 f"The dictionary translates {check.tokens:,} tokens, {check.text_share:.1%} of the text{spread}: it is "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -142,6 +143,13 @@ def test_a_doubtful_dictionary_is_judged_with_its_error_the_size_of_the_text_and
     assert "Rows without evidence need less before training (2.820, against 2.900 bits per byte)" in worse.reason
 
 
+def test_a_useless_dictionary_is_shown_as_it_was_read():
+    read = ["die → n."]
+    check = DictionaryCheck(1, 0.01, words=0, related=None, entries=4_000, frequent=900, matches=1, examples=read)
+    reason = judge(replace(GOOD, dictionary=check)).reason
+    assert "1 has a translation that is a token of the text. Some of its entries, as they were read: die → n." in reason
+
+
 def test_a_dictionary_just_below_the_threshold_is_not_said_to_reach_it():
     check = DictionaryCheck(tokens=3_000, text_share=0.4, words=3_000, related=0.5494)
     verdict = judge(replace(GOOD, dictionary=check))
@@ -219,7 +227,7 @@ def test_a_few_kilobytes_of_text_are_a_poor_start_whatever_the_scores(size, star
         ),
         (
             DictionaryCheck(tokens=0, text_share=0.0, words=0, related=None, entries=30, frequent=22, matches=0),
-            "Of its 22 entries with a frequent word of the model's language, 0 have a translation that is a token.",
+            "entries with a frequent word of the model's language, 0 have a translation that is a token of the text.",
         ),
         (
             DictionaryCheck(
@@ -256,6 +264,10 @@ def test_without_scores_or_evidence_nothing_is_promised():
 
 
 def test_the_notes_give_back_the_same_start():
+    assert GOOD.dictionary is not None
+    start = replace(GOOD, dictionary=replace(GOOD.dictionary, examples=["die → fa", "cat → paka"]))
+    kept = json.loads(json.dumps({**start.as_notes(), "method": "blend", "graft": {"origins": start.origins}}))
+    assert Start.from_notes(kept) == start
     notes = {**GOOD.as_notes(), "method": "blend", "graft": {"origins": GOOD.origins}}
     assert Start.from_notes(notes) == GOOD
 

@@ -32,7 +32,7 @@ def check(
     rows = [[result.name, "failed" if result.problems else "passed"] for result in found]
     print_rows(f"Checks of {model}", [["check", "result"], *rows])
     problems = [f"{result.name}: {problem}" for result in found for problem in result.problems]
-    print_summary(problems)
+    print_summary(problems or [f"{model} is intact."])
     emit(model=model, checks=found)
     if problems:
         raise typer.Exit(BROKEN)

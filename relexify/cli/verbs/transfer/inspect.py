@@ -15,6 +15,7 @@ from relexify.errors import InputError, VocabularyError
 if TYPE_CHECKING:
     from relexify.mixture import Mixture
     from relexify.reports import EmbeddingChange
+    from relexify.tokens import TokenForm
 
 __all__ = ["inspect"]
 
@@ -147,7 +148,7 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[
     shown = table(title, "target token", "source tokens")
     shown.columns[1].justify = "left"
     for id in chosen:
-        name = repr(mixture.target_spelling.read(mixture.target_tokens[id]).readable)
+        name = _quoted(mixture.target_spelling.read(mixture.target_tokens[id]))
         shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
     print_table(shown)
     _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
@@ -239,7 +240,7 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
         others: list[tuple[str, float]] = []
         for token, weight in mixture.sources(id):
             (parts if is_part_of(mixture.source_spelling.read(token), word) else others).append((token, weight))
-        name = repr(word.readable)
+        name = _quoted(word)
         is_cut = is_cut or max(len(parts), len(others)) > sources
         rows.append((name, _joined(mixture, others, sources), _joined(mixture, parts, sources)))
     headers = ("word", "from other tokens", "from its spelling")
@@ -255,10 +256,20 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
 
 def _joined(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:
     """Return source tokens with their weights in one line: the first ones, and the sum of the others."""
-    shown = [f"{mixture.source_spelling.read(token).readable!r} {weight:.2f}" for token, weight in weighted[:limit]]
+    forms = [(mixture.source_spelling.read(token), weight) for token, weight in weighted]
+    # Of those with equal weights, words come before the pieces of words that the model has no token for.
+    forms.sort(key=lambda pair: (-round(pair[1], 2), not pair[0].starts_word))
+    shown = [f"{_quoted(form)} {weight:.2f}" for form, weight in forms[:limit]]
     if rest := weighted[limit:]:
         shown.append(f"{_count_others(rest)} {sum(weight for _, weight in rest):.2f}")
     return ", ".join(shown)
+
+
+def _quoted(form: TokenForm) -> str:
+    """Return a token in quotation marks; bytes that are only a part of a character are written as `\\xe0`."""
+    return (
+        f"'{form.readable}'" if any("\udc80" <= letter <= "\udcff" for letter in form.surface) else repr(form.readable)
+    )
 
 
 def _count_others(rest: list[tuple[str, float]]) -> str:

@@ -123,6 +123,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     from relexify.methods.parts.translations import check_columns, whole_words
     from relexify.methods.registry import METHODS
     from relexify.pretrained.loading import load_config, load_tokenizer
+    from relexify.systems.transfer.dictionary import example_entries
     from relexify.systems.transfer.options import given_translations
     from relexify.text.words import split_words, unspaced_runs
     from relexify.tokens import check_vocabulary_size
@@ -143,7 +144,8 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
                 lowered = {word.lower() for word in words}
                 count = sum(target.lower() in lowered for _, target in lexicon.pairs)
                 found = f"; {count:,} of their words are in the first {len(sample.encode()) / 1e6:.1f} MB of text"
-        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found})"
+        examples = ", ".join(example_entries(lexicon))
+        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
     if options.keep_source:
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
     elif named := options.tokenizer or options.donor:

@@ -99,6 +99,18 @@ def test_a_killed_run_does_not_start_again(run_of, caplog):
     assert "stage embeddings" not in caplog.text
 
 
+def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_starts_again(run_of, caplog):
+    run = run_of()
+    run.train_until_killed(Moment("step", 1))
+    with caplog.at_level("INFO"):
+        run.train()
+    assert caplog.text.count("interrupted before its first checkpoint; starting again") == 1
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        run.train(name="other")
+    assert "starting again" not in caplog.text
+
+
 def test_a_run_killed_twice_is_still_the_same_run(run_of, uninterrupted):
     run = run_of()
     for moment in (Moment("step", 5), Moment("step", 4), Moment("sealing", 2)):

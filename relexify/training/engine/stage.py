@@ -102,6 +102,9 @@ def train_stage(
     checkpoint = find_checkpoint(folder)
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
+    elif folder.exists():
+        logger.info("an earlier run was interrupted before its first checkpoint; starting again")
+    folder.mkdir(parents=True, exist_ok=True)
 
     adapters = _prepare_model(model, stage, training)
     arguments = stage_arguments(stage, training, folder)

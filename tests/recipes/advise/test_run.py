@@ -13,6 +13,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.inputs import Inputs
+from relexify.methods.parts.translations import translations
 from relexify.pretrained.tokenizers import train_tokenizer
 from relexify.recipes.advise import evidence as evidence_module
 from relexify.recipes.advise import run as run_module
@@ -152,6 +153,36 @@ def test_rows_of_held_out_words_are_compared_with_their_translations(inputs):
     assert found["fvt"] > 0.9  # words after a space are copies of their own translations
     assert 0.2 < found["shuffle"] < 0.8
     assert held_out_words({}) == {}
+
+
+def test_held_out_words_are_compared_without_the_mean_row_and_without_words_that_are_known(inputs, monkeypatch):
+    monkeypatch.setattr(evidence_module, "HELD_OUT_SHARE", 3)
+    listed = [*WORDS, *map(str.capitalize, WORDS)]
+    meanings = [f"{WORDS[index % len(WORDS)]} {WORDS[7 * index % len(WORDS)]}" for index in range(1, len(listed) + 1)]
+    lexicon = BilingualLexicon(tuple(zip(meanings, listed, strict=True)))
+    rows = inputs.embedding + 20  # trained rows have much in common
+    rows = np.concatenate([rows, np.full((5, 16), 1e3, np.float32)])  # and may be padded
+    inputs = replace(inputs, evidence=replace(inputs.evidence, lexicon=lexicon), read_embedding=lambda: rows)
+    kept, held = (translations(TOKENIZER, TOKENIZER, part) for part in split_dictionary(inputs.evidence.lexicon))
+    assert (kept.known & held.known).any(), "a word with a capital may be known although it is held out without one"
+    tokens = [id for id in range(len(TOKENIZER)) if held.known[id] and not kept.known[id]]
+    centred = rows[: len(TOKENIZER)] - rows[: len(TOKENIZER)].mean(axis=0)
+    expected = held.weights.toarray() @ centred
+    offsets = np.random.default_rng(inputs.seed).integers(1, len(tokens), (len(tokens), 50))
+
+    def cosine(one, other):
+        return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+
+    margins = np.array(
+        [
+            cosine(centred[id], expected[id]) - cosine(centred[id], expected[tokens[(index + offset) % len(tokens)]])
+            for index, id in enumerate(tokens)
+            for offset in offsets[index]
+        ]
+    )
+    # A word after a space and at the start of a text has the same meaning, up to rounding: such pairs count half.
+    share = ((margins > 1e-6) + 0.5 * (np.abs(margins) <= 1e-6)).mean()
+    assert held_out_words({"fvt": inputs})["fvt"] == pytest.approx(share, abs=0.005)
 
 
 @pytest.mark.parametrize(("words", "space"), [(["हिन्दी", "किताब", "नदी"], " "), (["东京", "首都", "学生"], "")])

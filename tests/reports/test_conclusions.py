@@ -31,7 +31,7 @@ def test_a_difference_that_another_seed_may_reverse_is_not_called_the_best(other
     assert ("the difference may be chance" in best.text) == (kind == "open")
 
 
-@pytest.mark.parametrize(("spread", "kind"), [(0.001, "good"), (0.1, "open")])
+@pytest.mark.parametrize(("spread", "kind"), [(0.001, "good"), (0.006, "good"), (0.007, "open"), (0.1, "open")])
 def test_several_seeds_are_judged_by_their_deviation(spread, kind):
     def seeds(end):
         return [{0: 3.0, 100: end + change * spread} for change in (-1, 0, 1)]

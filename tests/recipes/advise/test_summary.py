@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relexify.evidence.bitext import WordAlignmentOptions
-from relexify.recipes.advise.evidence import EvidenceWorth
+from relexify.recipes.advise.evidence import DictionarySize, EvidenceWorth
 from relexify.recipes.advise.options import Advise
 from relexify.recipes.advise.run import Advice, RankedRun
 from relexify.recipes.advise.summary import summarise_advice, transfer_command
@@ -63,6 +63,19 @@ def test_the_column_of_held_out_words_says_that_higher_is_better_and_what_chance
 )
 def test_a_difference_within_the_noise_is_not_called_a_gain(without, expected):
     assert expected in sentences(advice({**SCORES, "blend-without-dictionary": without}))
+
+
+@pytest.mark.parametrize(("blend", "is_said"), [(2.299, False), (2.3, True), (2.4, True)])
+def test_an_advice_whose_best_method_is_no_better_than_random_rows_says_so(blend, is_said):
+    found = sentences(advice({"blend": blend, "fvt": 2.5, "random": 2.3}))
+    assert ("No method was better than random rows yet" in found) == is_said
+
+
+@pytest.mark.parametrize(("half", "worth"), [(0.27, "is worth the effort"), (0.29, "will hardly help")])
+def test_a_larger_dictionary_is_worth_it_if_its_second_half_added_much(half, worth):
+    sizes = tuple(DictionarySize(entries, share) for entries, share in ((250, 0.2), (500, half), (1_000, 0.3)))
+    found = replace(advice(SCORES), evidence=EvidenceWorth(sizes, {}, None))
+    assert f"so a larger one {worth}" in sentences(found)
 
 
 def test_very_short_trainings_are_called_too_short_to_rely_on():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TokensInSpace",
+    "cached_vectors",
     "choose_lexicon",
     "embedding_vectors",
     "identical_words",
@@ -54,7 +55,7 @@ def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") 
         return train_vectors(lambda: (split(line) for line in corpus), options)
 
     with report_under(name) if name else nullcontext():
-        return _cached_vectors("vectors", {"corpus": corpus, "options": options}, make)
+        return cached_vectors("vectors", {"corpus": corpus, "options": options}, make)
 
 
 def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
@@ -67,7 +68,7 @@ def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: V
             yield from (list(map(str, ids)) for ids in encoder.encode(batch))
 
     key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
-    vectors = _cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))
+    vectors = cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))
     matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
     return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
 
@@ -140,7 +141,8 @@ def embedding_vectors(
     return WordVectors(known, matrix, None, None), tokens_in_space_of
 
 
-def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
+def cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
+    """Load vectors from the cache, or make them; arguments as for `cached`."""
     return cached(
         kind,
         key,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.inputs import Inputs
+from relexify.methods.parts.vectors import cached_vectors
 from relexify.mixture import PrecomputedRows
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
@@ -27,6 +27,7 @@ from relexify.systems.trelm.embedding import embedding_rows, identical_tokens, s
 from relexify.systems.trelm.method import TrelmInitialisation
 from relexify.text import Corpus
 from relexify.tokens import Vocabulary, encoder_of, interleave_lines, vocabulary_of
+from relexify.tokens.encoding import encodable_batches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -35,8 +36,6 @@ __all__ = ["joint_rows", "joint_token_vectors", "joint_tokenizer", "sort_by_freq
 
 COUNTED_BYTES = 8_000_000
 """Text of the source language in which tokens are counted; enough to distinguish frequent tokens from rare ones."""
-_BATCH = 1_000
-_VECTORS = "vectors.safetensors"
 
 logger = logging.getLogger(__name__)
 
@@ -135,17 +134,11 @@ def joint_token_vectors(
     encoder, tokens = encoder_of(tokenizer), vocabulary_of(tokenizer).tokens
 
     def tokenized_lines() -> Iterator[list[str]]:
-        mixed = iter(interleave_lines([text.__iter__ for text in texts]))
-        while batch := list(islice(mixed, _BATCH)):
+        for batch in encodable_batches(interleave_lines([text.__iter__ for text in texts])):
             yield from ([tokens[id] for id in ids] for ids in encoder.encode(batch))
 
-    return cached(
-        "token-vectors",
-        {"texts": list(texts), "tokenizer": encoder.identity, "options": options},
-        make=lambda: train_vectors(tokenized_lines, options),
-        save=lambda vectors, folder: vectors.save(folder / _VECTORS),
-        load=lambda folder: load_vectors(folder / _VECTORS),
-    )
+    key = {"texts": list(texts), "tokenizer": encoder.identity, "options": options}
+    return cached_vectors("token-vectors", key, lambda: train_vectors(tokenized_lines, options))
 
 
 def token_counts(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:

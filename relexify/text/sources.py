@@ -1,6 +1,7 @@
 """Sources of text: files of lines, files of records, data sets, and text in memory.
 
-Each source yields documents (a line of a text file, the text of a record), and can be read any number of times.
+Each source yields documents (a line of a text file, the text of a record), and can be read any number of times. Every
+tokenizer accepts their text: lone surrogates, which only text in memory and escapes of json can have, are replaced.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class JsonLines(TextFile):
     def documents(self) -> Iterator[str]:
         """Yield the texts of the records."""
         for location, record in read_json_lines(self.path):
-            yield make_encodable(_text_of(record, self.field, location))
+            yield _text_of(record, self.field, location)
 
     def fingerprint(self) -> str:
         """Return the sha256 of the file and the name of the field."""
@@ -167,7 +168,7 @@ class Lines:
 
     def documents(self) -> Iterator[str]:
         """Yield the texts."""
-        return iter(self.lines() if callable(self.lines) else self.lines)
+        return map(make_encodable, self.lines() if callable(self.lines) else self.lines)
 
     def fingerprint(self) -> str:
         """Return the sha256 of the texts."""
@@ -186,7 +187,7 @@ def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:
     text = record[field]
     if not isinstance(text, str | None):
         raise InputError(f"{location} has a {type(text).__name__} in the field {field!r}: name a field with text")
-    return text or ""
+    return make_encodable(text or "")
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from relexify.errors import InputError, MissingExtra
 from relexify.text import Corpus, decoding
+from relexify.tokens import train_tokenizer_like
+from tests import pico
 from tests.memory import peak_memory_below
 
 PARAGRAPHS = ["Ng’ombe wangu ni mkubwa.", "到处都可以。", "Über \u2028 allem \x0b steht \x85 das."]
@@ -146,6 +148,13 @@ def test_lines_longer_than_a_block_stay_whole(tmp_path: Path) -> None:
 def test_half_surrogates_in_json_do_not_reach_the_encoder(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"text": "a \\ud83d b \\ud83d\\ude00"}\n')
     assert list(Corpus.open(path)) == ["a \ufffd b 😀"]
+
+
+def test_half_surrogates_in_memory_do_not_reach_the_training_of_a_tokenizer() -> None:
+    lines = [f"{line} \ud83d b \ud83d\ude00" for line in pico.sentences(40)]
+    for corpus in (Corpus.from_lines(lines), Corpus.from_lines(lambda: iter(lines))):
+        assert next(iter(corpus)).endswith("\ufffd b 😀")
+        assert len(train_tokenizer_like(pico.byte_level(), lambda corpus=corpus: corpus, 300)) == 300
 
 
 FAULTS: dict[str, tuple[str, bytes, str]] = {

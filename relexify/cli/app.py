@@ -179,11 +179,11 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, RelexifyError):
         return spell_options(str(error)), 2
     if isinstance(error, OSError):
-        if not error.strerror:
-            return str(error), 2
-        return f"{error.filename or 'the system'}: {error.strerror}", 2
+        return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
     if hasattr(error, "format_message"):  # a usage error, found by typer
         return _explain_usage(error), 2
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):  # as torch says
+        return "there is not enough memory: end other programs, or give a smaller model, batch or file", 1
     name = type(error).__name__
     return f"relexify failed unexpectedly ({name}: {error}): run it again with --debug and report the traceback", 1
 

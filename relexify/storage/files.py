@@ -150,14 +150,14 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
     """Yield an empty folder to fill; on success it becomes `path`, on failure it is removed.
 
     Args:
-        path: The folder to write.
+        path: The folder to write; of a link to a folder, that folder, which may be on another disk.
         overwrite: Whether an existing output may be replaced; it stays until the new one is complete.
         internal: Whether it belongs to the cache or to the work of a run; it is then replaced whatever it contains.
 
     Raises:
         OutputError: It exists and may not be replaced, or cannot be written.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path)) if Path(path).is_symlink() and Path(path).is_dir() else Path(path)
     _remove_leftovers(path)
     if internal:
         _check_writable(path)
@@ -407,7 +407,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

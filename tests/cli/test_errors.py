@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from relexify.cli.app import _explain
 from tests import pico
 from tests.cli.command import assert_error, relexify
 from tests.evidence.vectors.fasttext_file import FastTextFile
@@ -310,3 +311,12 @@ def test_parallel_text_that_is_missing_or_damaged_is_rejected_before_any_work(wo
     (tmp_path / "links.txt").write_text("0-0\n")
     ready = ("--bitext", world.bitext, "--set", f"alignment={tmp_path / 'links.txt'}")
     rejects((*start, *ready), "links.txt has 1 lines and the parallel text 200")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_too_little_memory_is_a_failure_in_one_sentence(error):
+    message, status = _explain(error)
+    assert message.startswith("there is not enough memory")
+    assert status == 1

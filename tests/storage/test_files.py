@@ -45,6 +45,20 @@ def test_a_failed_folder_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_output_that_is_a_link_to_a_folder_is_written_there(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "real").mkdir()
+    link = tmp_path / "out"
+    link.symlink_to(tmp_path / "disk" / "real")
+    for overwrite in (False, True):
+        with write_folder(link, overwrite=overwrite) as folder:
+            assert folder.parent == tmp_path / "disk"
+            (folder / "x").write_text(str(overwrite))
+        assert link.is_symlink()
+        assert (tmp_path / "disk" / "real" / "x").read_text() == str(overwrite)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["disk", "out", "real", "relexify.json", "x"]
+
+
 def test_a_failed_overwrite_keeps_the_old_folder(tmp_path):
     with write_folder(tmp_path / "out") as folder:
         (folder / "old").write_text("old")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -325,3 +326,15 @@ def test_a_training_recalls_that_its_transfer_was_a_poor_start(world, transferre
         assert (recalled in " ".join(outcome.out.split())) == is_poor
         page = re.sub(r"</?b>", "", (output / "report.html").read_text())
         assert page.count(recalled) == is_poor
+
+
+def test_text_in_a_file_whose_name_is_not_utf_8_is_used(world, tmp_path):
+    text, output = tmp_path / os.fsdecode(b"sw\xff.txt"), tmp_path / "out"
+    shutil.copy(world.corpus, text)
+    options = ("--corpus", text, "--vocab-size", SIZE, "--method", "fvt", "--set", "score=false")
+    outcome = relexify("transfer", world.gpt2, output, *options)
+    assert outcome.status == 0, outcome.err
+    assert "warning" not in outcome.err
+    assert (output / "report.html").is_file()
+    assert relexify("inspect", output).status == 0
+    assert relexify("check", output).status == 0

@@ -85,6 +85,8 @@ class VerbCommand(TyperCommand):
         """
         parsed: Any = self.make_parser(ctx).parse_args(args=list(args))
         values, rest, given = parsed
+        if values.get("help"):
+            return super().parse_args(ctx, args)  # whatever else is wrong
         if rest:
             takes = " ".join(each.name.upper() for each in self.params if each.param_type_name == "argument")
             raise InputError(

@@ -157,7 +157,7 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
     Raises:
         OutputError: It exists and may not be replaced, or cannot be written.
     """
-    path = Path(os.path.realpath(path)) if Path(path).is_symlink() and Path(path).is_dir() else Path(path)
+    path = _follow(path)
     _remove_leftovers(path)
     if internal:
         _check_writable(path)
@@ -232,7 +232,9 @@ def check_output(
         check_written(path, _listed(path))  # first, because `overwrite` does not help then
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
-    _check_writable(path)
+    if os.path.ismount(_follow(path)):
+        raise OutputError(f"{path} is a mount point, which cannot be replaced: choose a new folder inside it")
+    _check_writable(_follow(path))
     return path
 
 
@@ -247,7 +249,7 @@ def check_space(path: str | Path, needed: float) -> None:
         OutputError: There are fewer.
     """
     try:
-        disk = shutil.disk_usage(next(folder for folder in Path(path).absolute().parents if folder.exists()))
+        disk = shutil.disk_usage(next(folder for folder in _follow(path).absolute().parents if folder.exists()))
     except OSError:
         return
     if disk.free < needed and disk.total:  # some network file systems report 0 of 0
@@ -339,6 +341,12 @@ def sync_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _follow(path: str | Path) -> Path:
+    """Return the folder that a link leads to, which may be on another disk; any other path as it is."""
+    path = Path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() and path.is_dir() else path
 
 
 def _check_writable(path: Path) -> None:

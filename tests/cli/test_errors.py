@@ -131,6 +131,13 @@ def test_unusable_corpus(name, world, tmp_path, rejects):
     rejects(("transfer", world.gpt2, tmp_path / "out", "--corpus", file), str(file), word)
 
 
+def test_help_is_shown_whatever_else_is_wrong():
+    for mistake in (("a", "b", "c"), ("out", "smollm2-135m"), ("a", "b", "--dictionary", "x", "--dictionary", "y")):
+        outcome = relexify("transfer", *mistake, "--help")
+        assert outcome.status == 0, outcome.err
+        assert "--corpus" in outcome.out
+
+
 def test_the_model_as_output(world, rejects):
     rejects(("transfer", "out", "smollm2-135m", *world.text), "as in relexify transfer smollm2-135m out")
 

@@ -59,6 +59,21 @@ def test_an_output_that_is_a_link_to_a_folder_is_written_there(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["disk", "out", "real", "relexify.json", "x"]
 
 
+def test_where_a_link_leads_is_checked_before_any_work(tmp_path, monkeypatch):
+    (tmp_path / "disk" / "real").mkdir(parents=True)
+    link = tmp_path / "out"
+    link.symlink_to(tmp_path / "disk" / "real")
+    checked: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("relexify.storage.files._check_writable", checked.append)
+        check_output(link)
+    assert checked == [tmp_path / "disk" / "real"], "the result is written beside the target, not beside the link"
+    # No mount point that is a writable and empty folder can be relied on.
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path / "disk" / "real")
+    with pytest.raises(OutputError, match="out is a mount point"):
+        check_output(link)
+
+
 def test_a_failed_overwrite_keeps_the_old_folder(tmp_path):
     with write_folder(tmp_path / "out") as folder:
         (folder / "old").write_text("old")

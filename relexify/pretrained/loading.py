@@ -168,7 +168,15 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     local = must_be_local(path)
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
-        tokenizer(_PROBE)
+        try:
+            tokenizer(_PROBE)
+        except Exception as error:
+            if "unk" not in str(error).lower():
+                raise
+            raise InputError(
+                f"the tokenizer of {name} has no token for unknown words, so it fails on text with letters that it "
+                "does not have: add one (`unk_token`)"
+            ) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns this if the files are missing
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer

@@ -122,6 +122,9 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
         if damage:
             raise InputError(damage)
         found = load(path)
+    except PermissionError:
+        logger.warning("Cached %s belongs to another user and cannot be read; rebuilding it.", kind.partition("/")[0])
+        return None
     except (InputError, OSError, ValueError, KeyError, TypeError) as error:
         logger.warning("Cached %s is corrupt; rebuilding it (%s).", kind, error)
         return None

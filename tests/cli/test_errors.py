@@ -76,7 +76,7 @@ OPTIONS = {
     "setting of another verb": (("--set", "training.steps=5"), "--set training.steps is for the table [training]"),
     "setting by its name elsewhere": (("--set", "held_out_bytes=500"), "'held_out_bytes'", "write score_bytes"),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
-    "option of another verb": (("--steps", 5), "--steps is an option of advise", "train", "not of relexify transfer"),
+    "option of another verb": (("--steps", 5), "--steps is an option of advise", "train", "but not of"),
     "argument too many": (("text.txt",), "takes MODEL OUTPUT, and 'text.txt' is one too many", "--corpus FILE"),
 }
 
@@ -139,7 +139,11 @@ def test_help_is_shown_whatever_else_is_wrong():
 
 
 def test_the_model_as_output(world, rejects):
-    rejects(("transfer", "out", "smollm2-135m", *world.text), "as in relexify transfer smollm2-135m out")
+    rejects(
+        ("transfer", "out", "smollm2-135m", *world.text),
+        "give the model first, then the output, as in",
+        " smollm2-135m out",
+    )
 
 
 def test_missing_corpus(world, tmp_path, rejects):

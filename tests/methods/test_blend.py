@@ -258,17 +258,6 @@ def test_a_dictionary_and_parallel_text_know_a_meaning_in_equal_parts(tmp_path):
     assert np.allclose(built(known)[KNOWN[0], [river, teacher]], 3 / 8, atol=1e-6)
 
 
-def test_a_column_without_words_is_rejected():
-    english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
-    with pytest.raises(InputError, match=r"the first column of words\.txt has no words \(such as '0'\)"):
-        built(inputs(BilingualLexicon(tuple((str(id), word) for id, word in enumerate(english)), name="words.txt")))
-    many = [f"{word}{number}" for word in english for number in range(10)]
-    classes = tuple((word, "n." if number % 2 else "v.") for number, word in enumerate(many))
-    assert len(classes) >= 200
-    with pytest.raises(InputError, match=f"second column .* only 2 different words in {len(classes):,} entries"):
-        built(inputs(BilingualLexicon(classes)))
-
-
 def test_a_dictionary_with_swapped_columns_is_rejected():
     english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
     pairs = [(VOCABULARY.forms[foreign].text, word) for foreign, word in zip(WORDS, english, strict=False)]

@@ -23,6 +23,9 @@ Pair = tuple[str, str]
 IDENTICAL_WORDS = "identical words"
 """Name of a dictionary of words that both languages write alike, which is used if none is given."""
 
+MOST_CLASSES, ENTRIES_PER_CLASS = 20, 100
+"""A column with as few different words as this, each in so many entries on average, has word classes, not words."""
+
 _INNER_APOSTROPHE = re.compile(r"(\w)(['’‘ʼʻ`´＇])(?=\w)")
 _APOSTROPHE = re.compile(r"(\w?)(['’‘ʼʻ`´＇])")
 
@@ -71,7 +74,7 @@ class BilingualLexicon:
             swapped: Whether the file has the target language first.
 
         Raises:
-            InputError: It is missing, damaged, not UTF-8, or contains no pairs.
+            InputError: It is missing, damaged, not UTF-8, or contains no pairs, or a column has no words.
         """
         path = Path(path)
         lexicon = cls(tuple(dict.fromkeys(read_pairs(path))), name=path.name)  # never holds what is repeated
@@ -79,6 +82,7 @@ class BilingualLexicon:
             raise InputError(
                 f"{path} holds no pairs of words: give a dictionary with a word and its translation per line"
             )
+        _check_columns(lexicon)
         return lexicon.swapped() if swapped else lexicon
 
     @classmethod
@@ -188,6 +192,23 @@ def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:
     for source, target in lexicon.pairs:
         found[source.casefold()][target] = None
     return {source: list(targets) for source, targets in found.items()}
+
+
+def _check_columns(lexicon: BilingualLexicon) -> None:
+    """Reject a column of numbers, or of word classes, in which a few values are repeated in all entries."""
+    for position, words in (("first", lexicon.source_words), ("second", lexicon.target_words)):
+        found = ""
+        if all(unicodedata.category(letter)[0] in "NPZ" for word in words for letter in word):
+            found = "no words"
+        elif len(words) <= min(MOST_CLASSES, len(lexicon) / ENTRIES_PER_CLASS):
+            found = (
+                f"{len(lexicon):,} entries, but only {len(words)} different {'word' if len(words) == 1 else 'words'}"
+            )
+        if found:
+            raise InputError(
+                f"the {position} column of {lexicon.name} has {found} (such as {words[0][:40]!r}): give lines with a "
+                "word, a tab, and its translation"
+            )
 
 
 def _is_evidence(word: str, shortest: int) -> bool:

@@ -22,9 +22,6 @@ from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, v
 
 __all__ = ["check_columns", "translations", "whole_words"]
 
-FEWEST_ENTRIES, WORDS_PER_ENTRY = 100, 0.01
-"""Entries from which on a column with fewer different words than this share of them is not one of words, but of word
-classes, say: no word has a hundred translations on average."""
 SWAPPED = 0.01
 """Share of the entries that must fit the other way round if a dictionary is rejected for it; some words fit any."""
 
@@ -89,7 +86,7 @@ def whole_words(tokenizer: AnyTokenizer) -> dict[str, int]:
 
 
 def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon: BilingualLexicon) -> None:
-    """Validate that a dictionary has words in both columns, and the source language in the first.
+    """Validate that a dictionary does not have its columns swapped.
 
     Args:
         source: The words of the source language that are known, by `whole_words`.
@@ -97,27 +94,15 @@ def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon:
         lexicon: The dictionary.
 
     Raises:
-        InputError: A column has no words, or far more entries fit the other way round.
+        InputError: Far more entries fit the other way round.
     """
-    name = lexicon.name or "the dictionary"
-    for position, words in (("first", lexicon.source_words), ("second", lexicon.target_words)):
-        found = ""
-        if not any(letter.isalpha() for word in words for letter in word):
-            found = "no words"
-        elif len(lexicon) >= FEWEST_ENTRIES and len(words) <= WORDS_PER_ENTRY * len(lexicon):
-            found = f"only {len(words):,} different words in {len(lexicon):,} entries"
-        if words and found:
-            raise InputError(
-                f"the {position} column of {name} has {found} (such as {words[0][:40]!r}): give lines with a word of "
-                "the model's language, a tab, and its translation"
-            )
     fitting = find_correspondences(lexicon, source, target).entries_used
     swapped = find_correspondences(lexicon.swapped(), source, target).entries_used
     if swapped >= max(10, 3 * fitting, SWAPPED * len(lexicon)):
         raise InputError(
-            f"the columns of {name} look swapped: of {len(lexicon):,} entries, {swapped:,} have a word of the text "
-            f"first and one of the model second, and {fitting:,} the other way round, as they should: add "
-            "`dictionary_swapped=true`"
+            f"the columns of {lexicon.name or 'the dictionary'} look swapped: of {len(lexicon):,} entries, {swapped:,} "
+            f"have a word of the text first and one of the model second, and {fitting:,} the other way round, as they "
+            "should: add `dictionary_swapped=true`"
         )
 
 

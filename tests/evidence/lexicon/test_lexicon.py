@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 
 words = st.text("abc", min_size=1, max_size=2)
@@ -20,6 +21,31 @@ def test_exact_duplicates_are_dropped_and_the_first_is_kept():
     assert lexicon.pairs == (("b", "x"), ("a", "y"), ("b", "z"))
     assert lexicon.source_words == ("b", "a")
     assert lexicon.target_words == ("x", "y", "z")
+
+
+def test_a_column_without_words_is_rejected(tmp_path):
+    file = tmp_path / "words.tsv"
+    file.write_text("".join(f"{number}\tneno{number}\n" for number in range(5)))
+    with pytest.raises(InputError, match=r"the first column of words\.tsv has no words \(such as '0'\)"):
+        BilingualLexicon.load(file)
+    file.write_text("".join(f"word{number}\t{'n.' if number % 2 else 'v.'}\n" for number in range(200)))
+    with pytest.raises(InputError, match=r"second column .* has 200 entries, but only 2 different words"):
+        BilingualLexicon.load(file)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("⠉⠁⠞", "paka")],
+        [("2", "mbili"), ("two", "mbili")],
+        [(f"lemma{number % 26}", f"form{number}") for number in range(3_900)],
+        [(f"word{number}", "n." if number % 2 else "v.") for number in range(199)],
+    ],
+    ids=["braille", "some numbers", "many forms of few words", "a small list"],
+)
+def test_unusual_dictionaries_are_accepted(tmp_path, pairs):
+    (tmp_path / "words.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    assert list(BilingualLexicon.load(tmp_path / "words.tsv").pairs) == pairs
 
 
 @given(lexicons)

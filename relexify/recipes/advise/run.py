@@ -55,6 +55,11 @@ _TOKENS_OF_A_WORD = 4
 """The most tokens that a word of a dictionary has: with a capital or not, after a space or not."""
 
 
+LEVEL = 0.05
+"""Difference of held-out words that says nothing about the order after training: in Swahili, `trans-tokens` was ahead
+of `blend` by 0.02, and in Uyghur, `wechsel` by 0.01, and `blend` was the best in both after 250 steps."""
+
+
 @dataclass(frozen=True)
 class RankedRun:
     """One run and what was measured of it.
@@ -105,9 +110,24 @@ class Advice:
 
     @property
     def best(self) -> str:
-        """The best method that is not a baseline; a baseline if nothing else was tried."""
+        """The best method that is not a baseline, or the default if it is level with it and nothing was trained.
+
+        If nothing but baselines was tried, it is the best of them.
+        """
         names = [run.name for run in self.runs if run.name in METHODS]
-        return next((name for name in names if not METHODS[name].is_baseline), names[0])
+        first = next((name for name in names if not METHODS[name].is_baseline), names[0])
+        return DEFAULT if DEFAULT in self.level_with(first) else first
+
+    def level_with(self, name: str) -> list[str]:
+        """Return the methods whose held-out words are no worse than those of another by `LEVEL`, if none was trained.
+
+        They do not order the methods that know translations, nor those that guess.
+        """
+        words = {run.name: run.held_out_words for run in self.runs if run.after is None and run.name in METHODS}
+        best = words.get(name)
+        if best is None:
+            return []
+        return [other for other, share in words.items() if other != name and share is not None and best - share < LEVEL]
 
 
 def run_advise(options: Advise) -> Advice:

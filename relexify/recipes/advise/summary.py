@@ -81,9 +81,11 @@ def _shown(number: float | None, form: str) -> str:
 def _verdict(advice: Advice) -> str:
     after, best = advice.scores, advice.best
     if not after:
+        level = [name for name in advice.level_with(best) if not METHODS[name].is_baseline]
+        others = f" {', '.join(level)} {'is' if len(level) == 1 else 'are'} level with it." if level else ""
         return (
-            f"Use {best}. Nothing was trained: held-out words tell methods that know translations from those that "
-            "guess, but do not order the methods of either kind (--steps does)."
+            f"Use {best}.{others} Nothing was trained: held-out words tell methods that know translations from those "
+            "that guess, but do not order the methods of either kind (--steps does)."
         )
     close = [
         name for name, score in after.items() if name in METHODS and name != best and is_close(score - after[best])

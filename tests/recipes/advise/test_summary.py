@@ -49,6 +49,15 @@ def test_the_column_of_held_out_words_says_that_higher_is_better_and_what_chance
     assert verdict.startswith("Use blend.")
 
 
+@pytest.mark.parametrize(("wechsel", "best"), [(0.57, "blend"), (0.62, "wechsel")])
+def test_without_training_a_method_replaces_the_default_only_if_it_is_clearly_ahead(wechsel, best):
+    shares = {"wechsel": wechsel, "blend": 0.56, "fvt": 0.50, "random": 0.55}
+    found = replace(advice(SCORES), runs=tuple(RankedRun(name, None, None, share) for name, share in shares.items()))
+    assert found.best == best
+    said = "Use blend. wechsel is level with it. Nothing was trained" if best == "blend" else "Use wechsel. Nothing"
+    assert said in sentences(found)
+
+
 @pytest.mark.parametrize(
     ("without", "expected"),
     [

@@ -33,6 +33,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return text on one line that Markdown shows as it is: names of others make no links, headings or HTML."""
+    """Return text on one line, in which names of others make no links, headings, tables or HTML of Markdown."""
     line = " ".join(_CONTROLS.sub(" ", text).split())
     return re.sub(r"([\\`<>\[\]|]|^[#+*-]|\*\*)", r"\\\1", line)

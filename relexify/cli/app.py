@@ -182,7 +182,7 @@ def _explain(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
     if hasattr(error, "format_message"):  # a usage error, found by typer
         return _explain_usage(error), 2
-    if isinstance(error, MemoryError) or "allocate memory" in str(error):  # as torch says
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):  # by torch
         return "there is not enough memory: end other programs, or give a smaller model, batch or file", 1
     name = type(error).__name__
     return f"relexify failed unexpectedly ({name}: {error}): run it again with --debug and report the traceback", 1

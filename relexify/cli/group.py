@@ -85,13 +85,14 @@ class VerbCommand(TyperCommand):
         """
         parsed: Any = self.make_parser(ctx).parse_args(args=list(args))
         values, rest, given = parsed
-        if values.get("help"):
-            return super().parse_args(ctx, args)  # whatever else is wrong
+        if values.get("help") or ctx.resilient_parsing:  # for completion, the command is not complete
+            return super().parse_args(ctx, args)
         if rest:
             takes = " ".join(each.name.upper() for each in self.params if each.param_type_name == "argument")
+            text = ", such as --corpus FILE" if any("--corpus" in each.opts for each in self.params) else ""
             raise InputError(
                 f"{ctx.command_path} takes {takes or 'no arguments'}, and {rest[0]!r} is one too many: give files and "
-                f"settings as options, such as --corpus FILE (see {ctx.command_path} --help)"
+                f"settings as options{text} (see {ctx.command_path} --help)"
             )
         if isinstance(values.get("model"), str) and isinstance(values.get("output"), str):
             _check_order(ctx.command_path, values["model"], values["output"])

@@ -6,6 +6,7 @@ import base64
 import copy
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,11 +172,11 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         try:
             tokenizer(_PROBE)
         except Exception as error:
-            if "unk" not in str(error).lower():
+            if not re.search(r"\bunk_id\b|\[UNK\]", str(error)):  # as Unigram and WordLevel say
                 raise
             raise InputError(
                 f"the tokenizer of {name} has no token for unknown words, so it fails on text with letters that it "
-                "does not have: add one (`unk_token`)"
+                "does not have: add one (unk_token)"
             ) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns this if the files are missing
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")

@@ -249,7 +249,7 @@ def _not_text(block: bytes, path: Path, line_number: int, offset: int) -> str:
 
 def _convert_pdf(path: Path) -> str:
     """Return a message about a PDF, most of which is compressed."""
-    return f"{path} is a PDF: convert it to text, for example with `pdftotext`"
+    return f"{path} is a PDF: convert it to text, for example with pdftotext"
 
 
 def _not_utf8(block: bytes, path: Path, line_number: int, offset: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import socketserver
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -38,8 +40,8 @@ CORPORA = {
     "blank lines": (b"\n\n  \n", "blank"),
     "UTF-16": ("šo mü ra\n".encode("utf-16"), "UTF-16"),
     "latin-1": ("mü ra\n".encode("latin-1"), "not UTF-8"),
-    "PDF": (b"%PDF-1.7\n\x00\xff\n", "is a PDF: convert it to text"),
-    "PDF without NUL": (b"%PDF-1.7\n%\xe2\xe3\n", "is a PDF: convert it to text"),
+    "PDF": (b"%PDF-1.7\n\x00\xff\n", "is a PDF: convert it to text, for example with pdftotext"),
+    "PDF without NUL": (b"%PDF-1.7\n%\xe2\xe3\n", "is a PDF: convert it to text, for example with pdftotext"),
     "too small to hold out": (b"one line\n", "--held-out"),
 }
 OPTIONS = {
@@ -129,6 +131,14 @@ def test_unusable_corpus(name, world, tmp_path, rejects):
     file = tmp_path / "text.txt"
     file.write_bytes(content)
     rejects(("transfer", world.gpt2, tmp_path / "out", "--corpus", file), str(file), word)
+
+
+def test_a_command_line_with_a_mistake_is_completed(monkeypatch):
+    monkeypatch.setenv("_RELEXIFY_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "relexify transfer out smollm2-135m text.txt --dic")
+    monkeypatch.setenv("COMP_CWORD", "5")
+    command = [sys.executable, "-c", "import sys; sys.argv = ['relexify']; from relexify.cli.app import main; main()"]
+    assert "--dictionary" in subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
 
 
 def test_help_is_shown_whatever_else_is_wrong():

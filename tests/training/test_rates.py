@@ -59,10 +59,8 @@ def test_the_model_that_rates_were_found_with_has_these_rates():
 def test_the_rates_that_results_were_measured_with_do_not_change(measures, optimiser, rates):
     found = derive_rates(measures, optimiser)
     assert (found.inner, found.embeddings, found.others) == pytest.approx(rates)
-    assert [choose_optimiser(replace(measures, tokens_per_step=16 * measures.width - less)) for less in (0, 1)] == [
-        "muon",
-        "adamw",
-    ]
+    chosen = [choose_optimiser(Training(batch=1, length=16 * measures.width - less), measures.width) for less in (0, 1)]
+    assert chosen == ["muon", "adamw"]
 
 
 def test_rates_grow_with_the_root_of_the_tokens_per_step():

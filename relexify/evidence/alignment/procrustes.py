@@ -366,7 +366,7 @@ def _validate_evidence(
     if has_to_suffice and found < PAIRS_PER_COMPONENT * width:
         remedy = "give a larger dictionary, extend it by self-learning, or add words that both languages write alike"
         if lexicon.name == IDENTICAL_WORDS:
-            remedy = "a method that takes a dictionary does better, or extend these words by self-learning"
+            remedy = "give a dictionary to a method that takes one, or extend these words by self-learning"
         logger.warning(
             "only %s entries of %s have vectors on both sides, and a rotation of width %d needs at least %d: %s",
             f"{found} of {len(lexicon)}" if found < len(lexicon) else found,

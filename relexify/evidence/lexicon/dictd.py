@@ -30,7 +30,9 @@ DIGITS = {
 
 _MOST_DIGITS = 11  # of base 64: more than 64 bits
 
-PRONUNCIATION = re.compile(r"(?:^|(?<=\s))/{1,2}[^/]+/{1,2}(?=[\s,;]|$)")  # /x/, or //x// if made from Wiktionary
+PRONUNCIATION = re.compile(
+    r"(?:^|(?<=\s))/{1,2}(?!\s)[^/]+(?<!\s)/{1,2}(?=[\s,;]|$)"
+)  # /x/, or //x// if made from Wiktionary
 TAG = re.compile(r"<[^<>]*>")
 ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 NUMBER = re.compile(r" {0,2}\d+[.)](?=\s|$)")

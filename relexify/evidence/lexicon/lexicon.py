@@ -24,7 +24,7 @@ IDENTICAL_WORDS = "identical words"
 """Name of a dictionary of words that both languages write alike, which is used if none is given."""
 
 MOST_CLASSES, ENTRIES_PER_CLASS = 20, 100
-"""A column with as few different words as this, each in so many entries on average, has word classes, not words."""
+"""A column with at most 20 different words, each in 100 entries or more on average, has word classes, not words."""
 
 _INNER_APOSTROPHE = re.compile(r"(\w)(['’‘ʼʻ`´＇])(?=\w)")
 _APOSTROPHE = re.compile(r"(\w?)(['’‘ʼʻ`´＇])")

@@ -185,7 +185,7 @@ def test_too_few_pairs_give_a_warning_with_the_number_needed(caplog):
     assert "BilingualLexicon" not in caplog.text, "the message is shown by the command line, too"
     caplog.clear()
     align(source, target, replace(dictionary(15), name="identical words"))
-    assert "a method that takes a dictionary does better, or extend these words" in caplog.text
+    assert "give a dictionary to a method that takes one, or extend these words" in caplog.text
     caplog.clear()
     align(source, target, dictionary(16))
     align(source, target, dictionary(15), warn=False)

@@ -85,7 +85,7 @@ def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int
             source["from"] = kind
             shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}", kind)
         if rest := mixture.sources(token["id"])[sources:]:
-            shown.add_row(_count_others(rest), f"{sum(weight for _, weight in rest):.3f}", "")
+            shown.add_row(_count_others(len(rest)), f"{sum(weight for _, weight in rest):.3f}", "")
         print_table(shown)
     _print_limit(any(len(mixture.sources(id)) > sources for id in found), sources)
     for pair in unknown.items():
@@ -260,8 +260,8 @@ def _joined(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> 
     # Of those with equal weights, words come before the pieces of words that the model has no token for.
     forms.sort(key=lambda pair: (-round(pair[1], 2), not pair[0].starts_word))
     shown = [f"{_quoted(form)} {weight:.2f}" for form, weight in forms[:limit]]
-    if rest := weighted[limit:]:
-        shown.append(f"{_count_others(rest)} {sum(weight for _, weight in rest):.2f}")
+    if rest := forms[limit:]:
+        shown.append(f"{_count_others(len(rest))} {sum(weight for _, weight in rest):.2f}")
     return ", ".join(shown)
 
 
@@ -272,8 +272,8 @@ def _quoted(form: TokenForm) -> str:
     )
 
 
-def _count_others(rest: list[tuple[str, float]]) -> str:
-    return f"{len(rest)} other{'s' if len(rest) > 1 else ''}"
+def _count_others(count: int) -> str:
+    return f"{count} other{'s' if count > 1 else ''}"
 
 
 def _print_limit(is_cut: bool, sources: int) -> None:

@@ -335,7 +335,12 @@ def test_parallel_text_that_is_missing_or_damaged_is_rejected_before_any_work(wo
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
 )
 def test_too_little_memory_is_a_failure_in_one_sentence(error):
     message, status = _explain(error)

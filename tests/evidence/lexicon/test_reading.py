@@ -210,6 +210,12 @@ def test_every_pronunciation_of_a_dictd_headword_is_left_out(tmp_path):
     assert BilingualLexicon.load(tmp_path).pairs == expected
 
 
+def test_slashes_between_senses_of_a_dictd_entry_are_no_pronunciation(tmp_path):
+    write_dictd(tmp_path, entries={"and": "and /ænd/ <conj>\nja // tai // mutta\n"})
+    ((_, target),) = BilingualLexicon.load(tmp_path).pairs
+    assert "tai" in target
+
+
 def test_tei_gives_headwords_and_translations_but_no_inflections_and_examples(tmp_path):
     expected = [(word, to) for to in ("grüßen", "empfangen", "begrüßen") for word in ("greet", "hail")]
     assert BilingualLexicon.load(write(tmp_path / "d.tei", TEI)).pairs == (*expected, ("old", "alt"))

@@ -35,6 +35,14 @@ INTERRUPTED = 130
 TERMINATING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
 """What schedulers and containers send, and what a terminal sends when it is closed; Windows has no SIGHUP."""
 
+INSTEAD: Mapping[tuple[str, str], str] = {
+    ("transfer", "--steps"): "a transfer trains nothing; train its output with relexify train",
+    ("train", "--epochs"): "give the number of --steps, each of --batch × --length tokens",
+    ("train", "--device"): "a GPU is used if there is one; to hide it, write CUDA_VISIBLE_DEVICES= before the command",
+    ("evaluate", "--corpus"): "give text to score on as --held-out",
+}
+"""What to do instead of giving a verb an option that others have, or that it has elsewhere."""
+
 
 class _Verbs(VerbGroup):
     verbs: ClassVar[Mapping[str, Verb]] = {
@@ -197,8 +205,8 @@ def _explain_usage(error: Any) -> str:
     if context is None:
         return str(message)
     if (name := getattr(error, "option_name", None)) and type(error).__name__ == "NoSuchOption":
-        verbs = context.find_root().command.commands
-        others = [verb for verb in verbs if any(name in each.opts for each in verbs[verb].params)]
-        if others:
+        if instead := INSTEAD.get((context.command.name, name)):
+            return f"{name} is not an option of {context.command_path}: {instead}"
+        if others := context.find_root().command.verbs_with_option(name):
             message = f"{name} is an option of {', '.join(others)}, but not of {context.command_path}"
     return f"{message}: see {context.command_path} --help"

@@ -62,10 +62,13 @@ class Verb:
         command.name = name
         return command
 
+    def source(self) -> str:
+        """Return the source of its module, which is read faster than imported."""
+        return (Path(__file__).with_name("verbs") / self.folder / f"{self.module}.py").read_text(encoding="utf-8")
+
     def summary(self, name: str) -> str:
         """Return the first paragraph of its docstring, without importing the verb."""
-        source = (Path(__file__).with_name("verbs") / self.folder / f"{self.module}.py").read_text(encoding="utf-8")
-        paragraph = re.search(rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', source, flags=re.MULTILINE | re.DOTALL)
+        paragraph = re.search(rf'^def {name}\(.*?"""(.*?)(?:\n\n|""")', self.source(), flags=re.MULTILINE | re.DOTALL)
         return paragraph[1] if paragraph else ""
 
 
@@ -129,6 +132,13 @@ class VerbGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the verbs."""
         return list(self.commands)
+
+    def verbs_with_option(self, option: str) -> list[str]:
+        """Return the names of the verbs that have an option, such as `--steps`."""
+        # A verb whose source does not have the name of its parameter is not imported; `--set` is part of `settings`.
+        parameter = option.lstrip("-").replace("-", "_")
+        named = [name for name, verb in self.verbs.items() if parameter in verb.source()]
+        return [name for name in named if any(option in each.opts for each in self.commands[name].params)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options before the verb; if help for a verb is requested, show it and exit.

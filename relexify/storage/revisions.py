@@ -34,7 +34,7 @@ SCORES = 3
 """Bits per byte and perplexity."""
 TRAININGS = 2
 """Models that were trained on text."""
-TASKS = 3
+TASKS = 4
 """Scores on tasks, by fine-tuning, parsing and probing."""
 
 

@@ -371,6 +371,17 @@ def test_help_lists_every_verb_and_imports_neither_numpy_nor_markdown_nor_any_ve
         assert set(COMMANDS) <= {line.split()[1] for line in shown if line.startswith("│ ") and line[2] != " "}
 
 
+def test_an_unknown_option_imports_no_other_verb():
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted(name for name in sys.modules if name.startswith('relexify.cli.verbs.')))"
+    )
+    command = [sys.executable, "-c", code, "check", "gpt2", "--no-such-option"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert loaded == "['relexify.cli.verbs.transfer', 'relexify.cli.verbs.transfer.check']\n"
+
+
 def test_help_of_a_verb_imports_neither_numpy_nor_pydantic():
     code = (
         "import sys; from relexify.cli.app import main\n"

@@ -78,7 +78,8 @@ OPTIONS = {
     "setting of another verb": (("--set", "training.steps=5"), "--set training.steps is for the table [training]"),
     "setting by its name elsewhere": (("--set", "held_out_bytes=500"), "'held_out_bytes'", "write score_bytes"),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
-    "option of another verb": (("--steps", 5), "--steps is an option of advise", "train", "but not of"),
+    "option of other verbs": (("--patience", 5), "--patience is an option of train, bilingual, but not of"),
+    "training by the wrong verb": (("--steps", 5), "--steps is not an option of", "a transfer trains nothing"),
     "argument too many": (("text.txt",), "takes MODEL OUTPUT, and 'text.txt' is one too many", "--corpus FILE"),
 }
 
@@ -97,6 +98,16 @@ def test_unreadable_vectors_stop_a_transfer_before_it_trains_others(world, tmp_p
     options = (*world.text, "--source-vectors", file, "--dictionary", world.dictionary, "--method", "wechsel")
     rejects(("transfer", world.gpt2, tmp_path / "out", *options), str(file))
     assert not (cache / "vectors").exists()
+
+
+def test_an_option_that_other_verbs_have_is_answered_with_what_to_do_instead(tmp_path, rejects):
+    rejects(
+        ("evaluate", "gpt2", "--corpus", "text.txt"), "--corpus is not an option of", "relexify evaluate", "--held-out"
+    )
+    start = ("train", "gpt2", tmp_path / "out", "--corpus", "text.txt")
+    rejects((*start, "--epochs", 3), "--epochs is not an option of", "relexify train", "--steps")
+    rejects((*start, "--device", "cpu"), "--device is not an option of", "relexify train", "CUDA_VISIBLE_DEVICES=")
+    rejects(("check", "gpt2", "--set", "seed=1"), "--set is an option of transfer, advise,", "but not of")
 
 
 def test_messages_are_short_and_show_names_as_they_are():

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.pretrained.loading import load_model
+from relexify.pretrained.loading import load_model, meta_model
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches, SegmentPairs
@@ -198,7 +199,7 @@ def train_specific(
         InputError: Model, text and options do not fit together.
         TrainingError: The loss is NaN or infinite, or memory does not suffice.
     """
-    has_head = _load(model).config.next_sentence
+    has_head = _load(model, meta_model).config.next_sentence
     follows = has_head if next_sentence is None else next_sentence
     if follows and not has_head:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
@@ -236,7 +237,7 @@ def _train_phase(
     stage = Stage(
         name=phase.replace(" ", "-"),
         steps=training.steps,
-        trains=phase_pattern(_load(model), phase),
+        trains=phase_pattern(_load(model, meta_model), phase),
         learning_rate=training.learning_rate,
         warmup_steps=round(training.steps * (training.warmup or 0.0)),
         schedule=training.schedule,
@@ -278,13 +279,13 @@ def _phase_job(
     )
 
 
-def _load(model: str | Path) -> TriLayerForMaskedLM:
-    """Load a model with language embeddings.
+def _load(model: str | Path, load: Callable[[str | Path], PreTrainedModel] = load_model) -> TriLayerForMaskedLM:
+    """Load a model with language embeddings; with `meta_model`, only the names and shapes of its parameters.
 
     Raises:
         InputError: It is another kind of model.
     """
-    found = load_model(model)
+    found = load(model)
     if not isinstance(found, TriLayerForMaskedLM):
         raise InputError(f"{model} is a {type(found).__name__} and has no language embeddings: see with_trilayer")
     return found

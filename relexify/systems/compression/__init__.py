@@ -8,6 +8,7 @@ i-th digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
     equal_size.py clusters that all have about as many tokens
     tables.py     the rows of the tables that keep most of a given embedding
     embedding.py  `SubEmbedding` and `FactoredHead` in place of `nn.Embedding` and the output `nn.Linear`
+    head.py       what the heads of both forms share
     loss.py       the logits of such a head, and its training loss without logits
     low_rank.py   an embedding as two factors instead, the factorised form of OFA
     model.py      any model of transformers with sub-embeddings: class, save and load, expand

@@ -25,6 +25,7 @@ from torch.nn.functional import embedding
 
 from relexify.errors import InputError
 from relexify.systems.compression.codes import check_codes, digit_codes, table_sizes
+from relexify.systems.compression.head import EmbeddingHead
 from relexify.systems.compression.loss import (
     CodePrefixes,
     PrefixPlan,
@@ -156,44 +157,8 @@ class SubEmbedding(nn.Module):
         return f"{self.num_embeddings}, {self.embedding_dim}, rows={self.rows}, padding_idx={self.padding_idx}"
 
 
-class FactoredHead(nn.Module):
-    """The output head of a language model over a sub-embedding, in place of `nn.Linear`.
-
-    Attributes:
-        bias: One number per token [N], or None.
-        is_tied: Whether the tables are the input embedding's; if not, they are the head's own and saved with it.
-        in_features: Width, d.
-        out_features: Number of tokens, N.
-    """
-
-    bias: nn.Parameter | None
-
-    def __init__(self, embedding: SubEmbedding, bias: nn.Parameter | None = None, *, tied: bool = True) -> None:
-        """Create a head.
-
-        Args:
-            embedding: The sub-embedding whose tables it scores with.
-            bias: One number per token [N].
-            tied: Whether the tables belong to the input embedding.
-        """
-        super().__init__()
-        self.register_parameter("bias", bias)
-        self.is_tied = tied
-        self._shared = (embedding,) if tied else ()  # a module inside a tuple is not registered
-        if not tied:
-            self.own = embedding
-        self.in_features = embedding.embedding_dim
-        self.out_features = embedding.num_embeddings
-
-    @property
-    def embedding(self) -> SubEmbedding:
-        """The sub-embedding that it scores with."""
-        return self._shared[0] if self._shared else self.own
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """The dense matrix [N × d], composed again on each access; see `SubEmbedding.weight`."""
-        return self.embedding.weight
+class FactoredHead(EmbeddingHead[SubEmbedding]):
+    """The output head of a language model over a sub-embedding, in place of `nn.Linear`."""
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return the logits [… × N] of hidden states [… × d]."""
@@ -238,7 +203,3 @@ class FactoredHead(nn.Module):
 
     def _plan_prefixes(self) -> PrefixPlan | None:
         return plan_prefixes(self.embedding.codes.numpy(force=True), self.embedding.rows)
-
-    def extra_repr(self) -> str:
-        """Return its sizes, for `repr`."""
-        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, tied={self.is_tied}"

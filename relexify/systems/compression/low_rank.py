@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn.functional import embedding, linear
 
-from relexify.systems.compression.embedding import FactoredHead
+from relexify.systems.compression.head import EmbeddingHead
 from relexify.training.loss.chunked import dense_chunk_loss
 
 if TYPE_CHECKING:
@@ -87,14 +87,8 @@ class LowRankEmbedding(nn.Module):
         return f"{self.num_embeddings}, {self.embedding_dim}, rank={len(self.basis)}, padding_idx={self.padding_idx}"
 
 
-class LowRankHead(FactoredHead):
+class LowRankHead(EmbeddingHead[LowRankEmbedding]):
     """The output head of a language model over a low-rank embedding, in place of `nn.Linear`."""
-
-    embedding: LowRankEmbedding  # type: ignore[assignment]  # a property of the base class
-
-    def __init__(self, embedding: LowRankEmbedding, bias: nn.Parameter | None = None, *, tied: bool = True) -> None:
-        """Create a head; the arguments are those of `FactoredHead`."""
-        super().__init__(embedding, bias, tied=tied)  # type: ignore[arg-type]  # which only stores it
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return the logits [… × N] of hidden states [… × d]."""

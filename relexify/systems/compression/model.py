@@ -22,6 +22,7 @@ from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.precision import cast_parameters
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
+from relexify.systems.compression.head import EmbeddingHead
 from relexify.systems.compression.kind import CONFIG_ENTRY
 from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead
 
@@ -141,7 +142,7 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
             values = {key: value for key, value in values.items() if not key.startswith(f"{name}.")}
             # What a head has of its own is in its attribute `own`; a dense head has its weight itself.
             values[f"{name.removesuffix('.own')}.weight"] = module.weight.detach()
-        elif isinstance(module, SharedSubEmbedding) or (isinstance(module, FactoredHead) and module.is_tied):
+        elif isinstance(module, SharedSubEmbedding) or (isinstance(module, EmbeddingHead) and module.is_tied):
             values[f"{name}.weight"] = module.weight.detach()
     plain.load_state_dict(values)
     plain.tie_weights()
@@ -240,7 +241,7 @@ def _small_embedding(
     return sub_embedding
 
 
-def _small_head(small: SubEmbedding | LowRankEmbedding, dense: nn.Module, *, tied: bool) -> FactoredHead:
+def _small_head(small: SubEmbedding | LowRankEmbedding, dense: nn.Module, *, tied: bool) -> FactoredHead | LowRankHead:
     """Return a head over tables or factors in place of a dense one, with its bias."""
     bias = getattr(dense, "bias", None)
     if isinstance(small, LowRankEmbedding):

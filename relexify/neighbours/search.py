@@ -76,20 +76,20 @@ def nearest(
 
 
 def nearest_others(queries: np.ndarray, keys: np.ndarray, k: int, *, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the k nearest keys of queries that are keys themselves, each without its own.
+    """Find the k nearest keys of queries that are keys themselves, each without itself.
 
     Args:
         queries: [n × d].
         keys: [m × d].
         k: Number of neighbours.
-        own: The index of every query among the keys [n].
+        own: The index of every query among the keys [n]; for a query that is not a key, an index beyond them.
 
     Returns:
         As `nearest`; no columns if only one key is not zero.
     """
     found, similarities = nearest(queries, keys, k + 1)
     left_out = found == own[:, None]
-    left_out[~left_out.any(axis=1), -1] = True  # more than k keys are equal to the query, and come before its own
+    left_out[~left_out.any(axis=1), -1] = True  # it is no key, or more than k equal keys come before it
     shape = (len(found), found.shape[1] - 1)
     return found[~left_out].reshape(shape), similarities[~left_out].reshape(shape)
 

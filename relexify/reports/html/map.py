@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from relexify.neighbours import nearest, normalise_rows
+from relexify.neighbours import nearest_others, normalise_rows
 
 __all__ = ["comparable_rows", "neighbours_of_rows", "place"]
 
@@ -56,12 +56,7 @@ def neighbours_of_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.nda
         Their indices and cosines, [n × at most `count`], nearest first.
     """
     meanings = rows[:, _DIRECTIONS:] if rows.shape[1] > 2 * _DIRECTIONS else rows
-    found, cosines = nearest(meanings, meanings[:_KEYS], count + 1)
-    # A row is its own nearest neighbour, unless equal rows come first or it is not among the keys.
-    itself = found == np.arange(len(rows))[:, None]
-    itself[~itself.any(axis=1), -1] = True
-    shape = (len(rows), found.shape[1] - 1)
-    return found[~itself].reshape(shape), cosines[~itself].reshape(shape)
+    return nearest_others(meanings, meanings[:_KEYS], count, own=np.arange(len(rows)))
 
 
 def place(rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:

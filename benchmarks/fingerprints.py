@@ -22,7 +22,7 @@ def main() -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from relexify.pretrained.weight_files import sha256_of_weights
+    from relexify.pretrained.files.weights import sha256_of_weights
     from relexify.storage.files import sha256_of
     from relexify.storage.fingerprint import fingerprint
 

@@ -111,7 +111,7 @@ class VerbCommand(TyperCommand):
 
 def _check_order(command: str, model: str, output: str) -> None:
     """Reject the name of a packaged model as output. A folder may be both: it is overwritten, or trained in place."""
-    from relexify.pretrained.packaged import PACKAGED
+    from relexify.pretrained.files.packaged import PACKAGED
 
     if output in PACKAGED and model not in PACKAGED:
         raise InputError(

@@ -86,7 +86,7 @@ def _check_existing(path: Path) -> Path:
 
 
 def _check_output_folder(path: Path) -> Path:
-    from relexify.pretrained.packaged import PACKAGED
+    from relexify.pretrained.files.packaged import PACKAGED
     from relexify.storage.files import ensure_written
 
     ensure_written(path if str(path) in PACKAGED else _check_existing(path))

@@ -21,11 +21,11 @@ from relexify.grafting.identifiers import synchronise_ids
 from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin, PrecomputedRows
 from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
+from relexify.pretrained.files.weights import save_with_links
 from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.pretrained.weight_files import save_with_links
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.storage.notes import read_as
 from relexify.storage.work import read_notes

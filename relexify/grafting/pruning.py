@@ -10,8 +10,8 @@ import numpy as np
 
 from relexify.grafting.graft import Graft, graft
 from relexify.mixture import Mixture, Origin, mixture_of_rows
+from relexify.pretrained.files.weights import identify_weights
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.weight_files import identify_weights
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint

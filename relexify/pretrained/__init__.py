@@ -6,9 +6,7 @@ lexical.py        which parameters belong to the vocabulary
 same_encoder.py   whether two models share all but the vocabulary
 names.py          what a name means: folder, Hub, package
 loading.py        models and tokenizers by name
-packaged.py       weights that come in a Python package
-shards.py         the files that hold the weights
-weight_files.py   save a model with links to the files that it shares with another
+files/            their files: weights, tokenizers, and models that come in a Python package
 kinds.py          kinds of models that relexify adds; systems register theirs
 languages.py      one language of a model of several
 tokenizers.py     train a tokenizer like that of a model, save it, and read its chat template

@@ -15,9 +15,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError, first_line
+from relexify.pretrained.files.shards import find_shards
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.loading import meta_model
-from relexify.pretrained.shards import find_shards
 
 __all__ = ["count_rows", "lexical_axes", "read_embedding", "resize", "weight_rows"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from huggingface_hub import metadata_load, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
-from relexify.pretrained.packaged import PACKAGED
+from relexify.pretrained.files.packaged import PACKAGED
 
 __all__ = ["known_license"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import logging
@@ -28,17 +27,16 @@ from transformers import (
 )
 
 from relexify.errors import InputError, RelexifyError, first_line
+from relexify.pretrained.files.packaged import PACKAGED
+from relexify.pretrained.files.shards import check_number_formats, check_shards
+from relexify.pretrained.files.tokenizer import check_tokenizer_file
 from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.names import must_be_local, resolve, unknown_name
-from relexify.pretrained.packaged import PACKAGED
 from relexify.pretrained.quiet import quiet_transformers, save_model
-from relexify.pretrained.shards import check_shards, find_shards
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
 from relexify.storage.json import read_json
-from relexify.storage.tensor_files import read_header
-from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "add_next_sentence_head",
@@ -54,7 +52,6 @@ __all__ = [
     "with_added_head",
 ]
 
-_NUMBER_FORMATS = ("F16", "BF16", "F32", "F64")
 _NUMBERS_PER_BYTE = 4  # more than any format stores
 _MOST_LAYERS = 10_000  # a model is built layer by layer, even without weights
 _MOST_LABELS = 10_000_000  # a config has a name for each of them
@@ -165,7 +162,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         InputError: There is no such tokenizer, or it is damaged.
     """
     path = check_loadable(name)
-    _check_tokenizer_file(Path(path) / "tokenizer.json")
+    check_tokenizer_file(Path(path) / "tokenizer.json")
     local = must_be_local(path)
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
@@ -309,7 +306,7 @@ def _from_pretrained(
         model, loaded = loader.from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
-    _check_number_formats(find_shards(Path(path)), model)
+    check_number_formats(Path(path), model)
     _repair_generation(name, model)
     return model.eval(), sorted(loaded["missing_keys"])
 
@@ -340,25 +337,6 @@ def _invalid(options: GenerationConfig) -> str | None:
     except Exception as error:  # values of wrong types may fail anywhere
         return first_line(error)
     return None
-
-
-def _check_number_formats(shards: Sequence[Path], model: PreTrainedModel) -> None:
-    """Validate that files have numbers for the parameters of a model that transformers need not convert.
-
-    It converts integers, the real parts of complex numbers, and numbers of 8 bits, which have a scale elsewhere in the
-    file; only if the config describes the format are they read with their scale.
-    """
-    parameters = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
-    is_described = getattr(model.config, "quantization_config", None) is not None
-    for file in shards:
-        for name, entry in read_header(file)[0].items():
-            kind, names = entry["dtype"], {name, f"{model.base_model_prefix}.{name}"}
-            if kind in _NUMBER_FORMATS or (kind.startswith("F8") and is_described) or names.isdisjoint(parameters):
-                continue
-            raise InputError(
-                f"{file} has {name} as {kind}, but the weights of a model are floating-point numbers of 16 bits or "
-                "more: give the model as it was before it was quantised"
-            )
 
 
 def _check_size(name: str | Path, path: str) -> None:
@@ -397,61 +375,6 @@ def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise InputError(_message(what, name, error, local)) from error
-
-
-def _check_tokenizer_file(file: Path) -> None:
-    """Validate what tokenizers does not: it aborts without memory for the highest id, and at a damaged normaliser."""
-    state = read_json(file)
-    if not isinstance(state, dict):
-        return  # transformers reports what is wrong, or reads the tokenizer from other files
-    model, added = state.get("model"), state.get("added_tokens")
-    vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    ids: list[object] = []
-    if isinstance(vocabulary, dict):
-        ids += vocabulary.values()
-        if len(set(map(str, ids))) < len(vocabulary):  # as text, because a damaged id may be a list
-            raise InputError(f"{file} is damaged: two tokens of its vocabulary have the same id")
-    if isinstance(added, list):
-        ids += [entry.get("id") for entry in added if isinstance(entry, dict)]
-    for id in ids:
-        if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
-            raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
-    _check_template(file, state.get("post_processor"))
-    pending = [state.get("normalizer")]  # a sequence of normalisers contains others
-    while pending:
-        part = pending.pop()
-        if not isinstance(part, dict):
-            continue
-        if isinstance(part.get("normalizers"), list):
-            pending += part["normalizers"]
-        if isinstance(pattern := part.get("pattern"), dict) and "" in pattern.values():
-            raise InputError(f"{file} is damaged: its normaliser replaces empty text")
-        if isinstance(text := part.get("precompiled_charsmap"), str) and not _is_character_map(text):
-            raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
-
-
-def _check_template(file: Path, processor: object) -> None:
-    """Validate that a template describes the special tokens that it puts around a text, alone or in a sequence."""
-    if not isinstance(processor, dict):
-        return
-    for part in processor.get("processors") or ():
-        _check_template(file, part)
-    described = processor.get("special_tokens")
-    for piece in [*(processor.get("single") or ()), *(processor.get("pair") or ())]:
-        special = piece.get("SpecialToken") if isinstance(piece, dict) else None
-        if isinstance(special, dict) and isinstance(described, dict) and special.get("id") not in described:
-            raise InputError(f"{file} is damaged: its template has the token {special.get('id')!r}, but not its id")
-
-
-def _is_character_map(text: str) -> bool:
-    """Whether this is a character map of SentencePiece: in base 64, the size of a table, the table, and text."""
-    try:
-        data = base64.b64decode(text, validate=True)
-        size = int.from_bytes(data[:4], "little")
-        data[4 + size :].decode()
-    except ValueError:
-        return False
-    return len(data) >= 4 + size
 
 
 def _message(what: str, name: str | Path, error: BaseException, local: bool) -> str:

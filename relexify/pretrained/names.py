@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from relexify.errors import InputError
-from relexify.pretrained.packaged import PACKAGED, unpacked
+from relexify.pretrained.files.packaged import PACKAGED, unpacked
 
 __all__ = ["check_name", "must_be_local", "resolve", "unknown_name"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.packaged import PACKAGED
 from relexify.progress import report_under
 from relexify.reports import Comparison, write_report
 from relexify.scoring import bits_per_byte

@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from relexify.pretrained.packaged import PACKAGED
+from relexify.pretrained.files.packaged import PACKAGED
 from relexify.recipes.mistakes import InvalidValue, UnsetVariable
 from relexify.text.remote import is_hub_data_set, is_url
 

@@ -13,10 +13,10 @@ from huggingface_hub import EvalResult, ModelCardData
 from relexify.markdown import markdown_table, plain_text
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import architecture_in_config
+from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license
 from relexify.pretrained.loading import load_config
-from relexify.pretrained.packaged import PACKAGED
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes

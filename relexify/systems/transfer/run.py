@@ -14,11 +14,11 @@ from relexify.grafting import Graft, UnigramReport, check_roles, row_origins
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.pretrained.architecture import check_fit
+from relexify.pretrained.files.weights import bytes_to_write, identify_weights, sha256_of_weights
 from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
-from relexify.pretrained.weight_files import bytes_to_write, identify_weights, sha256_of_weights
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, check_space, write_folder

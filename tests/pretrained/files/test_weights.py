@@ -13,10 +13,10 @@ from transformers import AutoModelForCausalLM
 
 from relexify.grafting import graft
 from relexify.methods.fvt import fvt
-from relexify.pretrained import weight_files
+from relexify.pretrained.files import weights
+from relexify.pretrained.files.weights import identify_weights, save_with_links, sha256_of_weights
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.weight_files import identify_weights, save_with_links, sha256_of_weights
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 
@@ -195,5 +195,5 @@ def test_the_files_of_a_large_model_are_not_read_for_its_hash_alone(is_read, tmp
     folder = saved("gpt2", tmp_path / "model", shard="20KB")
     model = AutoModelForCausalLM.from_pretrained(folder)
     assert identify_weights(folder, model, is_read=is_read) == sha256_of_weights(folder)
-    monkeypatch.setattr(weight_files, "HASHED_BYTES", 0)
+    monkeypatch.setattr(weights, "HASHED_BYTES", 0)
     assert identify_weights(folder, model, is_read=is_read) == (sha256_of_weights(folder) if is_read else None)

@@ -1,15 +1,19 @@
-"""Which files of a folder transformers loads as the weights of a model."""
+"""Which files of a folder transformers loads as the weights of a model, and whether it reads their numbers rightly."""
 
 from __future__ import annotations
 
 from pathlib import Path, PurePath
 
+from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, WEIGHTS_INDEX_NAME
 
 from relexify.errors import InputError
 from relexify.storage.json import read_json
+from relexify.storage.tensor_files import read_header
 
-__all__ = ["check_shards", "find_shards"]
+__all__ = ["check_number_formats", "check_shards", "find_shards"]
+
+_NUMBER_FORMATS = ("F16", "BF16", "F32", "F64")
 
 
 def find_shards(folder: Path) -> list[Path]:
@@ -28,6 +32,28 @@ def check_shards(folder: Path) -> None:
     """Validate, before any of them is read, that the files with the weights are in the folder; raises as above."""
     find_shards(folder)
     _indexed(folder / WEIGHTS_INDEX_NAME)
+
+
+def check_number_formats(folder: Path, model: PreTrainedModel) -> None:
+    """Validate that the weights of a model are numbers that transformers need not convert.
+
+    It converts integers, the real parts of complex numbers, and numbers of 8 bits, which have a scale elsewhere in the
+    file; only if the config describes the format are they read with their scale.
+
+    Raises:
+        InputError: A parameter has such numbers.
+    """
+    parameters = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
+    is_described = getattr(model.config, "quantization_config", None) is not None
+    for file in find_shards(folder):
+        for name, entry in read_header(file)[0].items():
+            kind, names = entry["dtype"], {name, f"{model.base_model_prefix}.{name}"}
+            if kind in _NUMBER_FORMATS or (kind.startswith("F8") and is_described) or names.isdisjoint(parameters):
+                continue
+            raise InputError(
+                f"{file} has {name} as {kind}, but the weights of a model are floating-point numbers of 16 bits or "
+                "more: give the model as it was before it was quantised"
+            )
 
 
 def _indexed(index_file: Path) -> list[Path]:

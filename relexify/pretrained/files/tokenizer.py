@@ -1,0 +1,71 @@
+"""Whether a tokenizer.json is intact, where tokenizers would crash or read it wrongly."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from relexify.errors import InputError
+from relexify.storage.json import read_json
+from relexify.tokens import LARGEST_VOCABULARY
+
+__all__ = ["check_tokenizer_file"]
+
+
+def check_tokenizer_file(file: Path) -> None:
+    """Validate what tokenizers does not: it aborts without memory for the highest id, and at a damaged normaliser.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    state = read_json(file)
+    if not isinstance(state, dict):
+        return  # transformers reports what is wrong, or reads the tokenizer from other files
+    model, added = state.get("model"), state.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    ids: list[object] = []
+    if isinstance(vocabulary, dict):
+        ids += vocabulary.values()
+        if len(set(map(str, ids))) < len(vocabulary):  # as text, because a damaged id may be a list
+            raise InputError(f"{file} is damaged: two tokens of its vocabulary have the same id")
+    if isinstance(added, list):
+        ids += [entry.get("id") for entry in added if isinstance(entry, dict)]
+    for id in ids:
+        if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
+            raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
+    _check_template(file, state.get("post_processor"))
+    pending = [state.get("normalizer")]  # a sequence of normalisers contains others
+    while pending:
+        part = pending.pop()
+        if not isinstance(part, dict):
+            continue
+        if isinstance(part.get("normalizers"), list):
+            pending += part["normalizers"]
+        if isinstance(pattern := part.get("pattern"), dict) and "" in pattern.values():
+            raise InputError(f"{file} is damaged: its normaliser replaces empty text")
+        if isinstance(text := part.get("precompiled_charsmap"), str) and not _is_character_map(text):
+            raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
+
+
+def _check_template(file: Path, processor: object) -> None:
+    """Validate that a template describes the special tokens that it puts around a text, alone or in a sequence."""
+    if not isinstance(processor, dict):
+        return
+    for part in processor.get("processors") or ():
+        _check_template(file, part)
+    described = processor.get("special_tokens")
+    for piece in [*(processor.get("single") or ()), *(processor.get("pair") or ())]:
+        special = piece.get("SpecialToken") if isinstance(piece, dict) else None
+        if isinstance(special, dict) and isinstance(described, dict) and special.get("id") not in described:
+            raise InputError(f"{file} is damaged: its template has the token {special.get('id')!r}, but not its id")
+
+
+def _is_character_map(text: str) -> bool:
+    """Whether this is a character map of SentencePiece: in base 64, the size of a table, the table, and text."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        size = int.from_bytes(data[:4], "little")
+        data[4 + size :].decode()
+    except ValueError:
+        return False
+    return len(data) >= 4 + size

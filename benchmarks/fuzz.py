@@ -50,7 +50,7 @@ from relexify.evidence.vectors import WordVectors
 from relexify.evidence.vectors.ngrams import Ngrams
 from relexify.methods import fvt
 from relexify.mixture import Mixture
-from relexify.recipes.recipe import read_recipe, recipe_text
+from relexify.recipes.file.recipe import read_recipe, recipe_text
 from relexify.storage.files import check_output
 from relexify.storage.work import finished_run, read_notes
 from relexify.text import Corpus

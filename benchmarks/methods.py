@@ -39,7 +39,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.recipes.settings import apply_settings
+from relexify.recipes.file.settings import apply_settings
 from relexify.scoring import bits_per_byte, sample_size
 from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.initialisation import add_prior, method_inputs, prior_text, target_tokenizer

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from relexify.recipes.advise.options import Advise
     from relexify.recipes.advise.run import run_advise as advise
     from relexify.recipes.compare.run import run_comparison as compare
-    from relexify.recipes.recipe import Recipe, read_recipe
+    from relexify.recipes.file.recipe import Recipe, read_recipe
     from relexify.recipes.run import run_recipe as run
     from relexify.reports.html import report
     from relexify.reports.push import push
@@ -110,7 +110,7 @@ _MODULES = {
     "Graft": "grafting",
     "GridSearch": "systems.transfer.grid.cells",
     "Mixture": "mixture",
-    "Recipe": "recipes.recipe",
+    "Recipe": "recipes.file.recipe",
     "RelexifyError": "errors",
     "Rotation": "evidence.alignment",
     "TextScoring": "evaluation.text",
@@ -134,7 +134,7 @@ _MODULES = {
     "load_tokenizer": "pretrained.loading",
     "prune": "grafting",
     "push": "reports.push",
-    "read_recipe": "recipes.recipe",
+    "read_recipe": "recipes.file.recipe",
     "report": "reports.html",
     "run": "recipes.run:run_recipe",
     "score_text": "evaluation.text",

@@ -20,9 +20,9 @@ from relexify.cli.app import app
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.text import TextScoring
 from relexify.methods.registry import METHODS
-from relexify.recipes.compare.options import RUNS
-from relexify.recipes.named import shipped_recipes
-from relexify.recipes.settings import apply_settings, describe_options
+from relexify.recipes.file.comparison import RUNS
+from relexify.recipes.file.named import shipped_recipes
+from relexify.recipes.file.settings import apply_settings, describe_options
 from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, PLANS, Training
 from relexify.training.rates import EMBEDDING_BETA1
 from tests.pages import PAGES, ROOT, commands

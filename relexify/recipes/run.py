@@ -16,7 +16,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.methods.registry import METHODS
-from relexify.recipes.recipe import Recipe, tables_beside
+from relexify.recipes.file.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
 from relexify.steps import STEPS, RunContext, Step
 from relexify.storage.documents import without_documents

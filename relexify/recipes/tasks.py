@@ -1,13 +1,4 @@
-"""The tables `[[tasks]]` of a recipe: the tasks that its models are evaluated on.
-
-    [[tasks]]
-    task = "ner"
-    train = "$DATA/train.tsv"
-    test = "$DATA/test.tsv"
-    epochs = 3
-    seeds = [0, 1]
-
-`test` may be a table of several files, all of which a fine-tuned model is tested on, and `train` a list of them.
+"""Evaluate the models of a recipe on its tasks, the tables `[[tasks]]`.
 
 The scores of a model on a task are kept as json under a name that says what they depend on; unfinished evaluations
 resume. What needs torch is imported by the functions, so that a recipe is validated without it.
@@ -19,18 +10,15 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
-from relexify.evaluation.data.files import TaskFiles
-from relexify.evaluation.options import Evaluation
-from relexify.evaluation.registry import TASKS
-from relexify.recipes.mistakes import located
-from relexify.recipes.schema import FolderName
+from relexify.recipes.file.mistakes import located
+from relexify.recipes.file.tasks import TaskEntry
 from relexify.storage.files import record_file, write_file
-from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, fingerprint
+from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_json
 from relexify.storage.revisions import TASKS as TASKS_REVISION
 from relexify.text.remote import is_hub_data_set
@@ -38,52 +26,12 @@ from relexify.text.remote import is_hub_data_set
 if TYPE_CHECKING:
     from relexify.reports import TaskScores
 
-__all__ = ["TaskEntry", "check_tasks", "evaluate_entries", "finished_scores", "output_scores", "write_output_scores"]
+__all__ = ["check_tasks", "evaluate_entries", "finished_scores", "output_scores", "write_output_scores"]
 
 RESULTS = "tasks.json"
 """The scores of a trained model on all tasks, in its folder."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskEntry(Evaluation):
-    """One task of a recipe.
-
-    Attributes:
-        train: The data to train on: a file, or several that are read one after the other.
-        test: The data to test on: a file, or several by name.
-        dev: The data to choose the best epoch by, as `train`.
-        name: Its name in tables; if not given, that of the task.
-        start: The name of a task above, whose fine-tuned encoder is fine-tuned further.
-
-    Raises:
-        InputError: An option is impossible for the task, or the task needs development data.
-    """
-
-    train: Annotated[str | tuple[str, ...], "text"] = field(metadata=BY_CONTENT)
-    test: Annotated[str | Mapping[str, str], "named texts"] = field(metadata=BY_CONTENT)
-    dev: Annotated[str | tuple[str, ...], "text"] | None = field(default=None, metadata=BY_CONTENT)
-    name: FolderName | None = field(default=None, metadata=NO_EFFECT)
-    start: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.start is not None and (self.language is not None or self.through is not None):
-            raise InputError("start is for models of one language: leave it out, or language and through")
-        if TASKS[self.task].needs_dev and self.dev is None:
-            raise InputError(f"the task {self.task} lacks dev, data to choose the best epoch by: add it")
-
-    @property
-    def title(self) -> str:
-        """Its name in tables and files."""
-        parts = [self.task, "probe" if self.probe else None, self.through]
-        return self.name or "-".join(part for part in parts if part)
-
-    @property
-    def files(self) -> TaskFiles:
-        """Its data."""
-        return TaskFiles(self.train, self.test, self.dev)
 
 
 def check_tasks(entries: Sequence[TaskEntry], model: str, source: Path) -> None:

@@ -264,7 +264,7 @@ INVALID = [
 
 IN_FORKS = """
 import importlib, json, os, pkgutil, sys
-import huggingface_hub, relexify.cli.verbs, relexify.evaluation.tasks, relexify.recipes.recipe
+import huggingface_hub, relexify.cli.verbs, relexify.evaluation.tasks, relexify.recipes.file.recipe
 from relexify.cli.app import main
 
 for verb in pkgutil.walk_packages(relexify.cli.verbs.__path__, "relexify.cli.verbs."):

@@ -17,7 +17,7 @@ import typer
 
 from relexify.cli.app import app
 from relexify.evidence.vectors import WordVectors
-from relexify.recipes.named import shipped_recipes
+from relexify.recipes.file.named import shipped_recipes
 from tests import pico
 from tests.cli.command import relexify
 from tests.evidence.vectors.fasttext_file import FastTextFile

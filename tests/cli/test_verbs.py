@@ -15,8 +15,8 @@ from relexify.evidence.alignment import Rotation
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.registry import METHODS
 from relexify.mixture import Mixture, Origin
-from relexify.recipes.named import shipped_recipes
-from relexify.recipes.recipe import read_recipe
+from relexify.recipes.file.named import shipped_recipes
+from relexify.recipes.file.recipe import read_recipe
 from relexify.storage.files import write_folder
 from relexify.tokens import Spelling, TokenizerFamily
 from relexify.version import __version__

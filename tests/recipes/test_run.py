@@ -12,7 +12,7 @@ import pytest
 from relexify.errors import InputError, OutputError
 from relexify.methods.registry import METHODS
 from relexify.recipes import run as running
-from relexify.recipes.recipe import read_recipe
+from relexify.recipes.file.recipe import read_recipe
 from relexify.recipes.run import prepare_run, run_recipe
 from relexify.registry import Registry
 from relexify.steps import STEPS

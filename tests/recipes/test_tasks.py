@@ -6,8 +6,9 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.recipes import tasks
-from relexify.recipes.recipe import read_recipe, recipe_text
-from relexify.recipes.tasks import TaskEntry, check_tasks, output_scores, write_output_scores
+from relexify.recipes.file.recipe import read_recipe, recipe_text
+from relexify.recipes.file.tasks import TaskEntry
+from relexify.recipes.tasks import check_tasks, output_scores, write_output_scores
 from relexify.reports import TaskScores
 from relexify.scoring import Score
 from relexify.storage.fingerprint import fingerprint

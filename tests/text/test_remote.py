@@ -15,7 +15,7 @@ import fsspec
 import pytest
 
 from relexify.errors import InputError, MissingExtra
-from relexify.recipes.paths import absolute_text, written_text
+from relexify.recipes.file.paths import absolute_text, written_text
 from relexify.text import Corpus
 
 LINES = ["Ng’ombe wangu ni mkubwa.", "Über allem steht das."]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from relexify.errors import InputError, check_number
 from relexify.methods.registry import METHODS
-from relexify.recipes.compare.options import Run
+from relexify.recipes.file.comparison import Run
 from relexify.registry import choose
 from relexify.systems.transfer.checks import validate_transfer
 from relexify.systems.transfer.defaults import ADVICE_BATCH, ADVICE_BYTES, ADVICE_LENGTH, ADVICE_STEPS

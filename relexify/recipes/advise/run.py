@@ -29,9 +29,9 @@ from relexify.recipes.advise.evidence import (
     split_dictionary,
 )
 from relexify.recipes.advise.options import BASELINE, DEFAULT, Advise, planned_runs
-from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.run import report_folder, run_comparison, texts_of_trials
-from relexify.recipes.recipe import Recipe
+from relexify.recipes.file.comparison import CompareOptions, Run
+from relexify.recipes.file.recipe import Recipe
 from relexify.scoring import sample_size
 from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.extension import extend_vocabulary

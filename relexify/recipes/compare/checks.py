@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from relexify.errors import InputError
-from relexify.recipes.compare.options import CompareOptions
-from relexify.recipes.recipe import Recipe, tables_beside
+from relexify.recipes.file.comparison import CompareOptions
+from relexify.recipes.file.recipe import Recipe, tables_beside
 from relexify.steps import TrainingSettings
 
 __all__ = ["check_comparable"]

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from relexify.errors import InputError, OutputError
 from relexify.progress import runs_follow, track
 from relexify.recipes.compare.checks import check_comparable
-from relexify.recipes.compare.options import CompareOptions, Run
 from relexify.recipes.compare.trials import Moments, Trial, TrialResult, check_trial, finished_trial, run_trial
-from relexify.recipes.recipe import Recipe, changed_tables, recipe_text
+from relexify.recipes.file.comparison import CompareOptions, Run
+from relexify.recipes.file.recipe import Recipe, changed_tables, recipe_text
 from relexify.recipes.run import run_identity, run_revisions
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose

@@ -24,9 +24,10 @@ from pathlib import Path
 import torch
 
 from relexify.errors import InputError, OutputError
-from relexify.recipes.recipe import Recipe
+from relexify.recipes.file.recipe import Recipe
+from relexify.recipes.file.tasks import TaskEntry
 from relexify.recipes.run import check_recipe_inputs, run_steps
-from relexify.recipes.tasks import TaskEntry, evaluate_entries, finished_scores
+from relexify.recipes.tasks import evaluate_entries, finished_scores
 from relexify.reports import TaskScores, TrainingCost
 from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.documents import write_documents

@@ -21,7 +21,7 @@ from relexify.recipes.advise.evidence import held_out_words, measure_evidence, s
 from relexify.recipes.advise.options import Advise, planned_runs
 from relexify.recipes.advise.run import run_advise
 from relexify.recipes.advise.summary import summarise_advice
-from relexify.recipes.compare.options import Run
+from relexify.recipes.file.comparison import Run
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of

@@ -13,7 +13,7 @@ from relexify.recipes.advise.evidence import DictionarySize, EvidenceWorth
 from relexify.recipes.advise.options import Advise
 from relexify.recipes.advise.run import Advice, RankedRun
 from relexify.recipes.advise.summary import summarise_advice, transfer_command
-from relexify.recipes.settings import apply_settings
+from relexify.recipes.file.settings import apply_settings
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.start import TextCoverage
 

@@ -6,7 +6,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.recipes.compare.run import run_comparison
-from relexify.recipes.recipe import read_recipe
+from relexify.recipes.file.recipe import read_recipe
 from relexify.reports import Comparison, TrainingCost
 from tests.recipes.compare.conftest import first_bits
 

@@ -11,7 +11,7 @@ from relexify.methods.registry import METHODS
 from relexify.recipes import run as running
 from relexify.recipes.compare import trials
 from relexify.recipes.compare.run import run_comparison
-from relexify.recipes.recipe import read_recipe
+from relexify.recipes.file.recipe import read_recipe
 from relexify.steps import STEPS
 from tests.recipes.compare.conftest import CURVE
 

@@ -10,7 +10,7 @@ import pytest
 from relexify.errors import InputError, MissingExtra
 from relexify.evidence.bitext import WordAlignmentOptions
 from relexify.methods.registry import METHODS
-from relexify.recipes.recipe import read_recipe, recipe_text
+from relexify.recipes.file.recipe import read_recipe, recipe_text
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.options import Transfer, method_options, unused_options, with_method, without_evidence

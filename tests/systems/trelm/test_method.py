@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.vectors import VectorTraining
-from relexify.recipes.recipe import read_recipe
+from relexify.recipes.file.recipe import read_recipe
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.systems.trelm import joint_vocabulary

@@ -49,7 +49,7 @@ def train(
     Example: relexify vectors train swahili.txt -o swahili.safetensors --set minimum_count=5
     """
     from relexify.evidence.vectors.options import VectorTraining, validate_vector_training
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.files import check_output
     from relexify.text import Corpus
 

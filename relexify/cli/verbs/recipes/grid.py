@@ -41,7 +41,7 @@ def grid(
 
     Example: relexify grid wechsel-roberta --nli xnli/de.dev.tsv xnli/de.test.tsv
     """
-    from relexify.recipes.recipe import read_recipe
+    from relexify.recipes.file.recipe import read_recipe
 
     read = read_recipe(recipe, settings or ())
     if "transfer" not in read.tables:

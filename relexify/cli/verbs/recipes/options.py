@@ -21,7 +21,7 @@ def options(
 
     Example: relexify options transfer
     """
-    from relexify.recipes.settings import describe_options
+    from relexify.recipes.file.settings import describe_options
 
     tables = describe_options(table_name)
     for name, keys in tables.items():

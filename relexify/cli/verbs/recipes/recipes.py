@@ -24,7 +24,7 @@ from relexify.cli.summary import (
 )
 
 if TYPE_CHECKING:
-    from relexify.recipes import recipe as recipe_files
+    from relexify.recipes.file import recipe as recipe_files
     from relexify.reports import TaskScores
 
 __all__ = ["compare", "recipes", "run"]
@@ -127,7 +127,7 @@ def recipes(
     """
     import tomllib
 
-    from relexify.recipes.named import find_recipe, shipped_recipes
+    from relexify.recipes.file.named import find_recipe, shipped_recipes
 
     if name is not None:
         text = find_recipe(name).read_text(encoding="utf-8")
@@ -145,11 +145,11 @@ def recipes(
 
 def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
     """Read a recipe, and validate names of models and its text; only then torch is imported, which takes seconds."""
-    from relexify.recipes.named import find_recipe
+    from relexify.recipes.file.named import find_recipe
 
     find_recipe(recipe)  # a misspelt name is rejected before the schema is imported
     from relexify.pretrained.names import check_name
-    from relexify.recipes.recipe import read_recipe
+    from relexify.recipes.file.recipe import read_recipe
     from relexify.systems.transfer.checks import check_names
 
     read = read_recipe(recipe, settings or ())

@@ -45,7 +45,7 @@ def bilingual(
     Example: relexify bilingual bert-base-cased bert-swahili bert-en-sw --languages en,sw --corpus swahili.txt
     --source-corpus english.txt
     """
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.work import WorkFolder
     from relexify.training.result import check_training_output
 

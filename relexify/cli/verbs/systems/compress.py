@@ -53,7 +53,7 @@ def compress(
 
     Example: relexify compress gpt2-swahili gpt2-swahili-small --rank 200
     """
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.files import check_output
     from relexify.systems.compression.options import Compression, check_values
 

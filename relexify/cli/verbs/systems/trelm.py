@@ -65,7 +65,7 @@ def trelm(
     """
     from dataclasses import replace
 
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.work import WorkFolder
 
     usual = Trelm()

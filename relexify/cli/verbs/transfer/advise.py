@@ -69,7 +69,7 @@ def advise(
     Example: relexify advise gpt2 --corpus swahili.txt --bitext en-sw.tsv --steps 100 --batch 64 --length 512
     """
     from relexify.recipes.advise.options import Advise, planned_runs
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.systems.transfer.checks import check_transfer
     from relexify.systems.transfer.options import Transfer
 

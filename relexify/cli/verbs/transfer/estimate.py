@@ -55,7 +55,7 @@ def estimate(
 
     Example: relexify estimate gpt2-swahili --steps 5000 --measure
     """
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
 
     options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
     options = apply_settings("training", options, settings)

@@ -83,7 +83,7 @@ def evaluate(
         return emit(model=model, scores=scores)
     from relexify.evaluation.data.files import TaskFiles, find_files
     from relexify.evaluation.options import Evaluation
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.files import missing_file
     from relexify.text.remote import is_hub_data_set
 
@@ -120,7 +120,7 @@ def _score_text(
 ) -> tuple[Score, ...]:
     """Score a model on held-out text, and print and return the scores."""
     from relexify.evaluation.text import TextScoring, score_text
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.text import Corpus
 
     options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)

@@ -77,7 +77,7 @@ def train(
 
     Example: relexify train gpt2-both gpt2-both-trained --corpus swahili.txt --source-corpus english.txt
     """
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.inputs import check_inputs
     from relexify.storage.work import WorkFolder, read_notes
     from relexify.training.result import check_training_output

@@ -71,7 +71,7 @@ def transfer(
 
     Example: relexify transfer gpt2 gpt2-both --corpus swahili.txt --source-corpus english.txt --keep-source
     """
-    from relexify.recipes.settings import apply_settings
+    from relexify.recipes.file.settings import apply_settings
     from relexify.systems.transfer.checks import prepare_transfer
     from relexify.systems.transfer.options import Transfer
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.errors import InputError
-from relexify.recipes.recipe import read_recipe
+from relexify.recipes.file.recipe import read_recipe
 from relexify.recipes.run import run_recipe
 from relexify.storage.work import WorkFolder
 from relexify.systems.bilingual import training as bilingual_training

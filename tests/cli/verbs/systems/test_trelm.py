@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForPreTraining
 from relexify.errors import InputError
 from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
-from relexify.recipes.recipe import read_recipe, recipe_text
+from relexify.recipes.file.recipe import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm import run as trelm_run
 from relexify.systems.trelm.model.building import with_trilayer

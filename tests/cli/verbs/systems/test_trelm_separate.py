@@ -12,7 +12,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.recipes.recipe import read_recipe, recipe_text
+from relexify.recipes.file.recipe import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm.model.folder import load_tokenizers
 from tests import pico

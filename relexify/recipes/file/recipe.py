@@ -35,14 +35,14 @@ from typing import Annotated, Any, get_type_hints
 import tomli_w
 
 from relexify.errors import InputError
-from relexify.recipes.compare.options import RUNS, CompareOptions
-from relexify.recipes.mistakes import InvalidValue, Origin, explained, located
-from relexify.recipes.named import find_recipe, folder_of_paths
-from relexify.recipes.overrides import override
-from relexify.recipes.reading import Location, Reader, build, read_changes, read_keys, read_table, read_value
-from relexify.recipes.schema import TOP, Convert
-from relexify.recipes.tasks import TaskEntry
-from relexify.recipes.writing import table_of, written
+from relexify.recipes.file.comparison import RUNS, CompareOptions
+from relexify.recipes.file.mistakes import InvalidValue, Origin, explained, located
+from relexify.recipes.file.named import find_recipe, folder_of_paths
+from relexify.recipes.file.overrides import override
+from relexify.recipes.file.reading import Location, Reader, build, read_changes, read_keys, read_table, read_value
+from relexify.recipes.file.schema import TOP, Convert
+from relexify.recipes.file.tasks import TaskEntry
+from relexify.recipes.file.writing import table_of, written
 from relexify.registry import choose, suggestion
 from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from relexify.errors import InputError
-from relexify.recipes.mistakes import (
+from relexify.recipes.file.mistakes import (
     InvalidValue,
     MissingKey,
     Mistake,
@@ -30,8 +30,8 @@ from relexify.recipes.mistakes import (
     describe_value,
     explained,
 )
-from relexify.recipes.paths import absolute_model, absolute_path, absolute_text
-from relexify.recipes.schema import ELSEWHERE, Check, Convert, FolderName, Key, keys_of, member_of
+from relexify.recipes.file.paths import absolute_model, absolute_path, absolute_text
+from relexify.recipes.file.schema import ELSEWHERE, Check, Convert, FolderName, Key, keys_of, member_of
 from relexify.registry import choose, suggestion
 
 __all__ = ["Location", "Reader", "build", "read_changes", "read_keys", "read_table", "read_value"]

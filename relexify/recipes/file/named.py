@@ -12,7 +12,7 @@ from relexify.registry import suggestion
 
 __all__ = ["find_recipe", "folder_of_paths", "shipped_recipes"]
 
-_SHIPPED = Path(__file__).with_name("shipped")
+_SHIPPED = Path(__file__).parents[1] / "shipped"
 
 
 def shipped_recipes() -> dict[str, Path]:

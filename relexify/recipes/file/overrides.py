@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.recipes.paths import OverrideText
+from relexify.recipes.file.paths import OverrideText
 
 __all__ = ["override"]
 

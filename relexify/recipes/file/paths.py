@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from relexify.pretrained.files.packaged import PACKAGED
-from relexify.recipes.mistakes import InvalidValue, UnsetVariable
+from relexify.recipes.file.mistakes import InvalidValue, UnsetVariable
 from relexify.text.remote import is_hub_data_set, is_url
 
 __all__ = [

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from relexify.errors import InputError
-from relexify.recipes.mistakes import Origin
-from relexify.recipes.overrides import override
-from relexify.recipes.reading import Location, read_changes
-from relexify.recipes.schema import ELSEWHERE, default_of, flattened_classes
+from relexify.recipes.file.mistakes import Origin
+from relexify.recipes.file.overrides import override
+from relexify.recipes.file.reading import Location, read_changes
+from relexify.recipes.file.schema import ELSEWHERE, default_of, flattened_classes
 from relexify.registry import choose
 from relexify.steps import STEPS
 

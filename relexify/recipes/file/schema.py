@@ -20,7 +20,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from relexify.recipes.mistakes import InvalidValue
+from relexify.recipes.file.mistakes import InvalidValue
 from relexify.steps import INHERITED, Flattened
 
 __all__ = [

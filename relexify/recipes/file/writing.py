@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from relexify.errors import InputError
-from relexify.recipes.paths import written_model, written_path, written_text
-from relexify.recipes.schema import keys_of, member_of
+from relexify.recipes.file.paths import written_model, written_path, written_text
+from relexify.recipes.file.schema import keys_of, member_of
 
 __all__ = ["table_of", "written"]
 

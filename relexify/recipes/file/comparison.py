@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS
-from relexify.recipes.mistakes import InvalidValue
-from relexify.recipes.schema import Check, Convert, FolderName
+from relexify.recipes.file.mistakes import InvalidValue
+from relexify.recipes.file.schema import Check, Convert, FolderName
 from relexify.registry import choose
 from relexify.training.plan import PLANS
 

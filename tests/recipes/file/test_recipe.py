@@ -13,10 +13,10 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.registry import METHODS, Method
-from relexify.recipes.compare.options import RUNS, CompareOptions, Run
-from relexify.recipes.named import find_recipe, shipped_recipes
-from relexify.recipes.recipe import Recipe, changed_tables, read_recipe, recipe_text
-from relexify.recipes.settings import apply_settings, describe_options
+from relexify.recipes.file.comparison import RUNS, CompareOptions, Run
+from relexify.recipes.file.named import find_recipe, shipped_recipes
+from relexify.recipes.file.recipe import Recipe, changed_tables, read_recipe, recipe_text
+from relexify.recipes.file.settings import apply_settings, describe_options
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer

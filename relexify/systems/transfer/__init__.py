@@ -12,6 +12,7 @@
     verdict.py          whether this is a good start, and why
     samples.py          sentences under both tokenizers
     summary.py          the result for people
+    word_origins.py     which evidence the words of a mixture come from, for `relexify inspect`
     other_text.py       whether a model is trained on text in another language
     recipe.py           the table `[transfer]`
     grid/               which k and τ suit a language, before training

@@ -21,8 +21,6 @@ __all__ = ["inspect"]
 
 FIRST_WORDS, MORE_WORDS = 12, 4
 """Words that are shown without TOKENS: of the first group, which has the best evidence, and of each other."""
-ROUNDING = 1e-3
-"""Error of a share of weights, which are rounded to float32."""
 
 
 def inspect(
@@ -72,13 +70,15 @@ def inspect(
 
 def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> dict[str, Any]:
     """Print the heaviest source tokens of some tokens or words, and why they are there; return them for json."""
+    from relexify.systems.transfer.word_origins import evidence_kinds
+
     ids = {token: _ids(token, mixture) for token in tokens}
     unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
     if len(unknown) == len(tokens):
         raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
     found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
     described = [_described(mixture, id, sources) for id in found]
-    for token, kinds in zip(described, _evidence_kinds(mixture, found, sources), strict=True):
+    for token, kinds in zip(described, evidence_kinds(mixture, found, sources), strict=True):
         shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight", "from")
         shown.columns[2].justify = "left"
         for source, kind in zip(token["sources"], kinds, strict=True):
@@ -91,49 +91,6 @@ def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int
     for pair in unknown.items():
         console.print(f"[yellow]·[/] {escape(_explain_unknown(*pair))}", highlight=False, soft_wrap=True)
     return {"tokens": described, "unknown": unknown}
-
-
-def _evidence_kinds(mixture: Mixture, ids: list[int], sources: int) -> list[list[str]]:
-    """Return, for the heaviest source tokens of some tokens, the kind of evidence that they come from.
-
-    As in `_words_by_origin`, the weights tell it, so a translation that is a part of the word counts as its spelling.
-    """
-    from relexify.mixture import Origin, is_part_of, spelling_shares
-
-    limit = _known_share(mixture)
-    kinds = []
-    for id, spelling in zip(ids, spelling_shares(mixture, ids), strict=True):
-        word = mixture.target_spelling.read(mixture.target_tokens[id])
-        other = "other token"
-        if limit is not None and 1 - spelling < 1 - ROUNDING:
-            other = "translation" if 1 - spelling > limit + ROUNDING else "similar word"
-        alone = {Origin.COPIED: "copy", Origin.SPECIAL: "same role"}.get(Origin(int(mixture.origin[id])))
-        kinds.append(
-            [
-                alone or ("spelling" if is_part_of(mixture.source_spelling.read(token), word) else other)
-                for token, _ in mixture.sources(id, sources)
-            ]
-        )
-    return kinds
-
-
-def _known_share(mixture: Mixture) -> float | None:
-    """Return the share of other tokens above which a blend knows the meaning of a word; None for other methods.
-
-    A meaning that is guessed weighs less, relative to the source pieces, than one that is known.
-    """
-    import numpy as np
-
-    from relexify.methods.blend import FOCUS_SHARE, GUESSED_SHARE
-    from relexify.mixture import spelling_shares, words_of
-
-    if mixture.method != "blend":
-        return None
-    others = 1 - spelling_shares(mixture, words_of(mixture))
-    # FOCUS is used only if nothing is translated. Then no share is greater than its own.
-    focused, guessed = (share / (1 + share) for share in (FOCUS_SHARE, GUESSED_SHARE))
-    has_translations = bool(np.any((others > focused + ROUNDING) & (others < 1 - ROUNDING)))
-    return guessed if has_translations else focused
 
 
 def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[str, Any]:
@@ -175,7 +132,9 @@ def _print_changes(model: Path, since: Path) -> list[EmbeddingChange]:
 
 def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     """Print the most frequent words, grouped by what they were made from; return them for json."""
-    groups = _words_by_origin(mixture)
+    from relexify.systems.transfer.word_origins import words_by_origin
+
+    groups = words_by_origin(mixture)
     sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
     shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
     cut = [
@@ -188,40 +147,6 @@ def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
         "tokens": [_described(mixture, id, sources) for words in shown.values() for id in words],
         "unknown": {},
     }
-
-
-def _words_by_origin(mixture: Mixture) -> dict[str, list[int]]:
-    """Return the ids of the words by what they were made from, without empty groups.
-
-    The mixture records which rows were copied, and the weights of the others. In a blend, the share of the weights
-    beside the source pieces distinguishes a known meaning from a guessed one; in other methods, it says only how much
-    comes from other tokens.
-    """
-    from relexify.mixture import Origin, spelling_shares, words_of
-
-    words = words_of(mixture)
-    others = 1 - spelling_shares(mixture, words)
-    limit = _known_share(mixture)
-    names = ("Translated by the dictionary or parallel text", "Partly guessed from similar words")
-    if limit is None:
-        names, limit = ("Mostly from other tokens", "Partly from other tokens"), 0.5
-    groups: dict[str, list[int]] = {
-        name: []
-        for name in (*names, "From other tokens alone", "From their own spelling", "Copied", "Without evidence")
-    }
-    for id, share in zip(words, others, strict=True):
-        if mixture.origin[id] == Origin.NONE:
-            name = "Without evidence"
-        elif mixture.origin[id] == Origin.COPIED:
-            name = "Copied"
-        elif share <= ROUNDING:
-            name = "From their own spelling"
-        elif share >= 1 - ROUNDING:  # without source pieces, a blend of any meaning has this share
-            name = "From other tokens alone"
-        else:
-            name = names[0] if share > limit + ROUNDING else names[1]
-        groups[name].append(id)
-    return {name: ids for name, ids in groups.items() if ids}
 
 
 def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -> bool:

@@ -98,23 +98,13 @@ def train_stage(
         TrainingError: The loss is NaN or infinite, or the memory is too small.
         OutputError: A checkpoint cannot be written.
     """
-    remove_unsealed(folder)
-    checkpoint = find_checkpoint(folder)
-    if checkpoint is not None:
-        logger.info("resuming from %s", checkpoint)
-    elif folder.exists():
-        logger.info("an earlier run was interrupted before its first checkpoint; starting again")
-    folder.mkdir(parents=True, exist_ok=True)
-
+    checkpoint = _find_last_checkpoint(folder)
     adapters = _prepare_model(model, stage, training)
     arguments = stage_arguments(stage, training, folder)
     arguments.eval_on_start = checkpoint is None and first_step == 0
     is_compiled = compiles(training, stage, arguments)
     is_only = is_last and first_step == 0
     on_one_gpu = arguments.device.type == "cuda" and arguments.world_size == 1
-    # Masked text has labels at a share of its positions; at least as many when it is scored.
-    share = data.batches.label_share
-    label_share = 1.0 if share == 1 else max(share, 1 / MASK_STRIDE)
     with (
         track("training" if is_only else f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
@@ -123,7 +113,7 @@ def train_stage(
             model,
             compiled=is_compiled,
             stream=torch.bfloat16 if arguments.bf16 else None,
-            label_share=label_share,
+            label_share=_label_share(data),
             objectives=data.batches.objectives,
         ),
         _light_zero_grad(model) if arguments.world_size == 1 else nullcontext(),
@@ -151,15 +141,8 @@ def train_stage(
             snapshot_steps={step - first_step: step for step in training.snapshots},
         )
         _check_distribution(trainer, stage, training)
-        try:
-            with resuming_from(checkpoint):
-                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except torch.OutOfMemoryError as error:
-            size = arguments.per_device_train_batch_size
-            raise TrainingError(
-                f"the GPU's memory is too small for {size} sequences of {training.length} tokens at once: "
-                f"take fewer of them (`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
-            ) from error
+        with resuming_from(checkpoint), _explained_memory(arguments.per_device_train_batch_size, training):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     _finish_model(model, trainer, adapters, training, is_last=is_last)
     weights = None
@@ -169,9 +152,47 @@ def train_stage(
     # Steps of the Trainer are counted within the stage; those of the curve within the whole run.
     best = trainer.state.best_global_step
     selected = best if arguments.load_best_model_at_end and best else trainer.state.global_step
-    speed = training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None
-    curve = _curve(trainer.state.log_history, list(data.held_out), stage, training, first_step)
-    return StageResult(model, weights, curve, first_step + int(selected), speed)
+    return StageResult(
+        model,
+        weights,
+        curve=_curve(trainer.state.log_history, list(data.held_out), stage, training, first_step),
+        selected=first_step + int(selected),
+        tokens_per_second=training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None,
+    )
+
+
+def _find_last_checkpoint(folder: Path) -> Path | None:
+    """Return the checkpoint to resume from, if there is one, in a folder that exists afterwards.
+
+    Raises:
+        InputError: All checkpoints are damaged.
+    """
+    remove_unsealed(folder)
+    checkpoint = find_checkpoint(folder)
+    if checkpoint is not None:
+        logger.info("resuming from %s", checkpoint)
+    elif folder.exists():
+        logger.info("an earlier run was interrupted before its first checkpoint; starting again")
+    folder.mkdir(parents=True, exist_ok=True)
+    return checkpoint
+
+
+def _label_share(data: TrainingData) -> float:
+    """Return the share of positions that have labels; of masked text, the larger one of training and scoring."""
+    share = data.batches.label_share
+    return 1.0 if share == 1 else max(share, 1 / MASK_STRIDE)
+
+
+@contextmanager
+def _explained_memory(sequences: int, training: Training) -> Iterator[None]:
+    """Say what to do if the GPU has too little memory for as many sequences at once."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"the GPU's memory is too small for {sequences} sequences of {training.length} tokens at once: "
+            f"take fewer of them (`micro_batch={max(1, sequences // 2)}`), or shorter ones (`length`)"
+        ) from error
 
 
 def _prepare_model(model: PreTrainedModel, stage: Stage, training: Training) -> Adapters | None:

@@ -20,7 +20,7 @@ from relexify.pretrained.loading import load_config
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import BASELINES, Start
+from relexify.systems.transfer.assessment.start import BASELINES, Start
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
 

@@ -23,7 +23,7 @@ from relexify.scoring import Score
 from relexify.storage.files import MARKER, record_file
 from relexify.storage.notes import _ENTRIES, check_notes
 from relexify.storage.work import inherited_notes, output_notes, read_notes
-from relexify.systems.transfer.start import DictionaryCheck, ExtensionCheck, TextCoverage
+from relexify.systems.transfer.assessment.start import DictionaryCheck, ExtensionCheck, TextCoverage
 from relexify.training.curve import Curve, Measurement
 from relexify.training.result import load_result
 from tests import pico

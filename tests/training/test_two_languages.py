@@ -16,7 +16,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.training import train_bilingual
-from relexify.systems.transfer.start import ExtensionCheck
+from relexify.systems.transfer.assessment.start import ExtensionCheck
 from relexify.text import Corpus
 from relexify.training.data.batches import MixedTexts
 from relexify.training.plan import plan_stages

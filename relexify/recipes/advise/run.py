@@ -1,10 +1,10 @@
 """Advise on a transfer: measure the evidence, train every applicable method for some steps, and rank them.
 
 Without steps nothing is trained, and the methods are ranked by held-out dictionary words, a matter of minutes on a CPU.
-Scores before training do not predict the order of methods after it (`systems/transfer/verdict.py`), but those after a
-few steps largely do. All methods get the unigram prior, so that they differ in their rows alone. Methods that cannot be
-built from the evidence are left out before anything is trained. The trainings are trials of a comparison, in the output
-folder: an interrupted one resumes, and finished ones are read again.
+Scores before training do not predict the order of methods after it (`systems/transfer/assessment/verdict.py`), but
+those after a few steps largely do. All methods get the unigram prior, so that they differ in their rows alone. Methods
+that cannot be built from the evidence are left out before anything is trained. The trainings are trials of a
+comparison, in the output folder: an interrupted one resumes, and finished ones are read again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from relexify.recipes.compare.run import report_folder, run_comparison, texts_of
 from relexify.recipes.file.comparison import CompareOptions, Run
 from relexify.recipes.file.recipe import Recipe
 from relexify.scoring import sample_size
+from relexify.systems.transfer.assessment.scores import score_original
+from relexify.systems.transfer.assessment.start import TextCoverage, cover_text
 from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.initialisation import initialise, method_inputs, needed_roles, target_tokenizer
 from relexify.systems.transfer.options import method_options, with_method, without_evidence
-from relexify.systems.transfer.scores import score_original
-from relexify.systems.transfer.start import TextCoverage, cover_text
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.curve import Curve

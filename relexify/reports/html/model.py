@@ -36,9 +36,9 @@ from relexify.reports.tables import measured_rows
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import BASELINES
-from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start, summarise_notes
-from relexify.systems.transfer.verdict import alignment_hits
+from relexify.systems.transfer.assessment.start import BASELINES
+from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
+from relexify.systems.transfer.assessment.verdict import alignment_hits
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
 from relexify.training.summary import GAIN, curve_table, judge_training

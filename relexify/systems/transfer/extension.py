@@ -13,8 +13,8 @@ from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
+from relexify.systems.transfer.assessment.start import ExtensionCheck
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.start import ExtensionCheck
 from relexify.text import make_encodable
 from relexify.tokens import Extension, encoder_of, extend_tokenizer, vocabulary_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.start import Start
+from relexify.systems.transfer.assessment.start import Start
 from relexify.text import Corpus, TextSource
 from relexify.tokens import encoder_of
 

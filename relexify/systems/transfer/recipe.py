@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from relexify.steps import STEPS, ModelChange, RunContext, Step
 from relexify.storage.work import WorkFolder
+from relexify.systems.transfer.assessment.summary import alignment_precision, summarise_notes, summarise_transfer
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
 from relexify.systems.transfer.options import Transfer, transfer_inputs, with_method, without_evidence
-from relexify.systems.transfer.summary import alignment_precision, summarise_notes, summarise_transfer
 
 if TYPE_CHECKING:
     from relexify.systems.transfer.run import TransferResult

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
@@ -14,18 +14,21 @@ from relexify.grafting import Graft, UnigramReport, check_roles, row_origins
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.pretrained.architecture import check_fit
-from relexify.pretrained.files.weights import bytes_to_write, identify_weights, sha256_of_weights
+from relexify.pretrained.files.weights import bytes_to_write
 from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
-from relexify.storage.files import Provenance, check_output, check_space, write_folder
-from relexify.storage.fingerprint import BY_CONTENT, fingerprint
+from relexify.storage.files import check_space, write_folder
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.checks import is_repeated, prepare_transfer, transfer_revisions
-from relexify.systems.transfer.dictionary import check_dictionary
+from relexify.systems.transfer.assessment.dictionary import check_dictionary
+from relexify.systems.transfer.assessment.samples import segment_samples
+from relexify.systems.transfer.assessment.scores import score_source_language, score_start
+from relexify.systems.transfer.assessment.start import Start, cover_text
+from relexify.systems.transfer.assessment.verdict import Verdict, judge
+from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
     PriorText,
@@ -39,12 +42,8 @@ from relexify.systems.transfer.initialisation import (
     prior_text,
     target_tokenizer,
 )
-from relexify.systems.transfer.options import Transfer, command_of, given_evidence, method_options
-from relexify.systems.transfer.samples import segment_samples
-from relexify.systems.transfer.scores import score_source_language, score_start
-from relexify.systems.transfer.start import Start, cover_text
-from relexify.systems.transfer.verdict import Verdict, judge
-from relexify.version import __version__
+from relexify.systems.transfer.options import Transfer, given_evidence
+from relexify.systems.transfer.provenance import is_finished, provenance_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -102,23 +101,13 @@ def run_transfer(
     """
     evidence = evidence or prepare_transfer(options)
     output = Path(options.output)
-    if work is None and _is_finished(options, evidence):
+    if work is None and is_finished(options, evidence):
         logger.info("%s is up to date; nothing to transfer", options.output)
         write_documents(output, only_missing=True)  # an earlier call may have been killed before it did
         return load_transfer(output)
 
-    # Load the model, and reject before the long work what would fail after it: a model that cannot take a vocabulary,
-    # a disk that cannot take the model, NaN.
     earlier = read_notes(options.model).get("provenance")
-    # A head for next sentences is kept for TreLM, which trains it.
-    model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
-    check_fit(model, source)
-    rows = count_rows(model)
-    if not options.keep_source:
-        rows = min(rows, options.vocab_size)
-    check_space(options.output, bytes_to_write(model, options.model, rows=rows))
-    if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
-        check_finite(model)  # otherwise inner parameters are linked without being read
+    model, source = _load_source(options)
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
     if (given := given_tokenizer(options)) is not None:
@@ -173,7 +162,7 @@ def run_transfer(
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         grafted.write(
             folder,
-            provenance=_provenance(options, evidence, model, target, earlier, is_read=is_read),
+            provenance=provenance_of(options, evidence, model, target, earlier, is_read=is_read),
             summary=summary,
             inner=None if METHODS[options.method].fresh_inner else options.model,
         )
@@ -184,6 +173,26 @@ def run_transfer(
 def load_transfer(output: Path) -> TransferResult:
     """Read the result of an earlier transfer; its vector alignment was not kept."""
     return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
+
+
+def _load_source(options: Transfer) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """Load the source model and its tokenizer, and reject before the long work what would fail after it.
+
+    Raises:
+        InputError: There is no such model, or it has NaN.
+        VocabularyError: The tokenizer does not belong to the model.
+        OutputError: The disk is too small for the result.
+    """
+    # A head for next sentences is kept for TreLM, which trains it.
+    model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
+    check_fit(model, source)
+    rows = count_rows(model)
+    if not options.keep_source:
+        rows = min(rows, options.vocab_size)
+    check_space(options.output, bytes_to_write(model, options.model, rows=rows))
+    if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
+        check_finite(model)  # otherwise inner parameters are linked without being read
+    return model, source
 
 
 def _add_prior(
@@ -223,81 +232,3 @@ def _examine_evidence(
         corpus_bytes=inputs.evidence.corpus.size(),
         given=given_evidence(options),
     )
-
-
-def _is_finished(options: Transfer, evidence: Evidence) -> bool:
-    """Whether the output is already the result of this very transfer.
-
-    Raises:
-        OutputError: It has the same options, but is the result of other inputs or another version.
-    """
-    if not is_repeated(options):
-        return False
-    before = read_notes(options.output)["provenance"]
-    recorded, current = before["inputs"], _hash_evidence(options, evidence)
-    for name, model in (("model", options.model), ("donor", options.donor)):
-        if model is not None and name not in recorded:  # a large model, which may have changed since
-            check_output(options.output)  # raises, because the output exists
-        elif model is not None:
-            current[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
-    # Any other tokenizer follows from the other inputs.
-    current["tokenizer"] = recorded["tokenizer"]
-    if options.tokenizer:
-        current["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer))
-    if before["version"] == __version__ and current == recorded:
-        return True
-    check_output(options.output)  # likewise
-    return False
-
-
-def _provenance(
-    options: Transfer,
-    evidence: Evidence,
-    model: PreTrainedModel,
-    target: PreTrainedTokenizerFast,
-    earlier: Mapping[str, Any] | None,
-    *,
-    is_read: bool,
-) -> Provenance:
-    """Return the hashes of all inputs, the options, the revisions, and the provenance of a model that relexify made.
-
-    Args:
-        options: The transfer.
-        evidence: Its evidence.
-        model: The source model.
-        target: The target tokenizer.
-        earlier: The provenance of the source model.
-        is_read: Whether the inner parameters of the model were read.
-    """
-    models = {"model": identify_weights(options.model, model, is_read=is_read)}
-    if options.donor is not None:
-        models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
-    inputs = {name: digest for name, digest in models.items() if digest is not None}
-    inputs |= {**_hash_evidence(options, evidence), "tokenizer": fingerprint(target)}
-    return Provenance(
-        version=__version__,
-        command=command_of(options),
-        inputs=inputs,
-        seed=options.seed,
-        source=earlier,
-        revisions=transfer_revisions(options.method),
-    )
-
-
-def _hash_evidence(options: Transfer, evidence: Evidence) -> dict[str, str]:
-    """Return the hashes of all inputs, except models and tokenizers."""
-    parts = {
-        "corpus": evidence.corpus,
-        "held_out": evidence.held_out,
-        "source_corpus": evidence.source_corpus,
-        "source_held_out": evidence.source_held_out,
-        "dictionary": evidence.lexicon,
-        "bitext": evidence.bitext,
-        "alignment": evidence.links,
-        "source_vectors": evidence.source_vectors,
-        "target_vectors": evidence.target_vectors,
-        "rotation": evidence.rotation,
-    }
-    if (own := method_options(options)) is not None:
-        parts |= {entry.name: getattr(own, entry.name) for entry in fields(own) if entry.metadata == BY_CONTENT}
-    return {name: fingerprint(part) for name, part in parts.items() if part is not None}

@@ -14,8 +14,8 @@ from relexify.recipes.advise.options import Advise
 from relexify.recipes.advise.run import Advice, RankedRun
 from relexify.recipes.advise.summary import summarise_advice, transfer_command
 from relexify.recipes.file.settings import apply_settings
+from relexify.systems.transfer.assessment.start import TextCoverage
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.start import TextCoverage
 
 
 def advice(scores: dict[str, float], *, words: dict[str, float] | None = None, steps: int = 20) -> Advice:

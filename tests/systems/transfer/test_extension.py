@@ -13,11 +13,12 @@ from relexify.grafting import check
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_to
 from relexify.steps import ResultTable
-from relexify.systems.transfer import initialisation, scores
+from relexify.systems.transfer import initialisation
+from relexify.systems.transfer.assessment import scores
+from relexify.systems.transfer.assessment.summary import summarise_transfer
 from relexify.systems.transfer.checks import prepare_transfer, validate_transfer
 from relexify.systems.transfer.options import Transfer, with_method
 from relexify.systems.transfer.run import has_prior, load_transfer, prior_text, run_transfer
-from relexify.systems.transfer.summary import summarise_transfer
 from tests import pico
 
 

@@ -28,11 +28,11 @@ from relexify.storage.work import read_notes
 from relexify.systems.transfer import checks, initialisation
 from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
-from relexify.systems.transfer import scores as scores_module
+from relexify.systems.transfer.assessment import scores as scores_module
+from relexify.systems.transfer.assessment.start import BASELINES
+from relexify.systems.transfer.assessment.summary import summarise_transfer
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import load_transfer, run_transfer
-from relexify.systems.transfer.start import BASELINES
-from relexify.systems.transfer.summary import summarise_transfer
 from relexify.text import Corpus
 from relexify.training import recipe as training_recipe
 from relexify.training.plan import Training

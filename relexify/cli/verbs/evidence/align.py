@@ -55,7 +55,7 @@ def align(
     from relexify.evidence.vectors.formats.loading import load_vectors
     from relexify.methods.parts.vectors import choose_lexicon
     from relexify.storage.files import check_output
-    from relexify.systems.transfer.summary import summarise_rotation
+    from relexify.systems.transfer.assessment.summary import summarise_rotation
 
     if unsupervised and self_learning:
         raise InputError("--self-learning starts with a dictionary and --unsupervised has none: choose one of them")

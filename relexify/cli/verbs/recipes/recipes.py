@@ -165,7 +165,7 @@ def _print_run(
 ) -> None:
     """Print the results of all steps, the last one in full, and the scores on tasks."""
     from relexify.reports import task_notes, task_result_rows
-    from relexify.systems.transfer.summary import compare_with_transfer
+    from relexify.systems.transfer.assessment.summary import compare_with_transfer
 
     *first, last = read.steps
     for step in first:

@@ -104,8 +104,8 @@ def train(
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
     from relexify.reports.next_steps import after_training
+    from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start
     from relexify.systems.transfer.other_text import warn_about_other_text
-    from relexify.systems.transfer.summary import compare_with_transfer, recall_poor_start
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
     from relexify.training.trainable import check_trainable_name

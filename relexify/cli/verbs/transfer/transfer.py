@@ -107,8 +107,8 @@ def transfer(
         return
     from relexify.reports.next_steps import after_transfer
     from relexify.storage.work import read_notes
+    from relexify.systems.transfer.assessment.summary import summarise_transfer
     from relexify.systems.transfer.run import run_transfer
-    from relexify.systems.transfer.summary import summarise_transfer
 
     with bars():
         result = run_transfer(options, evidence=evidence)
@@ -123,7 +123,7 @@ def _print_plan(options: Transfer, evidence: Evidence) -> None:
     from relexify.methods.parts.translations import check_columns, whole_words
     from relexify.methods.registry import METHODS
     from relexify.pretrained.loading import load_config, load_tokenizer
-    from relexify.systems.transfer.dictionary import example_entries
+    from relexify.systems.transfer.assessment.dictionary import example_entries
     from relexify.systems.transfer.options import given_translations
     from relexify.text.words import split_words, unspaced_runs
     from relexify.tokens import check_vocabulary_size

@@ -27,8 +27,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL, DictionaryCheck, Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
-from relexify.systems.transfer.start import BASELINES, ORIGINAL, DictionaryCheck, Start, TextCoverage
 
 __all__ = ["Verdict", "alignment_hits", "judge"]
 

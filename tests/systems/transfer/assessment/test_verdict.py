@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relexify.systems.transfer.dictionary import related_translations
-from relexify.systems.transfer.start import DictionaryCheck, Start, TextCoverage, cover_text
-from relexify.systems.transfer.verdict import judge
+from relexify.systems.transfer.assessment.dictionary import related_translations
+from relexify.systems.transfer.assessment.start import DictionaryCheck, Start, TextCoverage, cover_text
+from relexify.systems.transfer.assessment.verdict import judge
 from tests import pico
 
 GOOD = Start(

@@ -10,7 +10,7 @@ from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest_others, normalise_rows
-from relexify.systems.transfer.start import DictionaryCheck
+from relexify.systems.transfer.assessment.start import DictionaryCheck
 from relexify.text import is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, encode_words, vocabulary_of
 

@@ -18,9 +18,9 @@ from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached
 from relexify.storage.files import write_file
 from relexify.storage.revisions import SCORES
+from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
 from relexify.systems.transfer.initialisation import PriorText, add_prior, prediction_key
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.start import BASELINES, ORIGINAL
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from relexify.methods.fvt import fvt
 from relexify.methods.parts.copying import special
 from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, first_of, mixture_of_rows
 from relexify.steps import ResultTable
-from relexify.systems.transfer.run import TransferResult
-from relexify.systems.transfer.start import DictionaryCheck, Start, TextCoverage
-from relexify.systems.transfer.summary import (
+from relexify.systems.transfer.assessment.start import DictionaryCheck, Start, TextCoverage
+from relexify.systems.transfer.assessment.summary import (
     compare_with_transfer,
     summarise_notes,
     summarise_rotation,
     summarise_transfer,
 )
+from relexify.systems.transfer.run import TransferResult
 from relexify.tokens import vocabulary_of
 from relexify.training.curve import Curve, Measurement
 from tests import pico

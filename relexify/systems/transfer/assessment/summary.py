@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relexify.mixture import Fallback
 from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.other_text import describe_other_text, is_transferred
-from relexify.systems.transfer.start import (
+from relexify.systems.transfer.assessment.start import (
     BASELINES,
     ORIGINAL,
     DictionaryCheck,
@@ -17,7 +16,8 @@ from relexify.systems.transfer.start import (
     Start,
     TextCoverage,
 )
-from relexify.systems.transfer.verdict import NOISE, ROUGH, alignment_hits, judge
+from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge
+from relexify.systems.transfer.other_text import describe_other_text, is_transferred
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors.options import VectorTraining
 from relexify.methods.inputs import Inputs
 from relexify.recipes.demo import make_material
-from relexify.systems.transfer.dictionary import check_dictionary
-from relexify.systems.transfer.start import Start, cover_text
-from relexify.systems.transfer.verdict import judge
+from relexify.systems.transfer.assessment.dictionary import check_dictionary
+from relexify.systems.transfer.assessment.start import Start, cover_text
+from relexify.systems.transfer.assessment.verdict import judge
 from relexify.text import Corpus
 from relexify.tokens import train_tokenizer_like
 from tests import pico

@@ -1,0 +1,9 @@
+"""How good a transferred model is before its training.
+
+start.py        `Start`: all that is known about it
+dictionary.py   a test of the dictionary, against the model and the text
+scores.py       bits per byte, and those of baselines
+verdict.py      whether this is a good start, and why
+samples.py      sentences under both tokenizers
+summary.py      all of it for people
+"""

@@ -1,0 +1,100 @@
+"""What a transfer was made from, and whether an output is already the result of this very transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from relexify.evidence.evidence import Evidence
+from relexify.pretrained.files.weights import identify_weights, sha256_of_weights
+from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.storage.files import Provenance, check_output
+from relexify.storage.fingerprint import BY_CONTENT, fingerprint
+from relexify.storage.work import read_notes
+from relexify.systems.transfer.checks import is_repeated, transfer_revisions
+from relexify.systems.transfer.options import Transfer, command_of, method_options
+from relexify.version import __version__
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["is_finished", "provenance_of"]
+
+
+def is_finished(options: Transfer, evidence: Evidence) -> bool:
+    """Whether the output is already the result of this very transfer.
+
+    Raises:
+        OutputError: It has the same options, but is the result of other inputs or another version.
+    """
+    if not is_repeated(options):
+        return False
+    before = read_notes(options.output)["provenance"]
+    recorded, current = before["inputs"], _hash_evidence(options, evidence)
+    for name, model in (("model", options.model), ("donor", options.donor)):
+        if model is not None and name not in recorded:  # a large model, which may have changed since
+            check_output(options.output)  # raises, because the output exists
+        elif model is not None:
+            current[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
+    # Any other tokenizer follows from the other inputs.
+    current["tokenizer"] = recorded["tokenizer"]
+    if options.tokenizer:
+        current["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer))
+    if before["version"] == __version__ and current == recorded:
+        return True
+    check_output(options.output)  # likewise
+    return False
+
+
+def provenance_of(
+    options: Transfer,
+    evidence: Evidence,
+    model: PreTrainedModel,
+    target: PreTrainedTokenizerFast,
+    earlier: Mapping[str, Any] | None,
+    *,
+    is_read: bool,
+) -> Provenance:
+    """Return the hashes of all inputs, the options, the revisions, and the provenance of a model that relexify made.
+
+    Args:
+        options: The transfer.
+        evidence: Its evidence.
+        model: The source model.
+        target: The target tokenizer.
+        earlier: The provenance of the source model.
+        is_read: Whether the inner parameters of the model were read.
+    """
+    models = {"model": identify_weights(options.model, model, is_read=is_read)}
+    if options.donor is not None:
+        models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
+    inputs = {name: digest for name, digest in models.items() if digest is not None}
+    inputs |= {**_hash_evidence(options, evidence), "tokenizer": fingerprint(target)}
+    return Provenance(
+        version=__version__,
+        command=command_of(options),
+        inputs=inputs,
+        seed=options.seed,
+        source=earlier,
+        revisions=transfer_revisions(options.method),
+    )
+
+
+def _hash_evidence(options: Transfer, evidence: Evidence) -> dict[str, str]:
+    """Return the hashes of all inputs, except models and tokenizers."""
+    parts = {
+        "corpus": evidence.corpus,
+        "held_out": evidence.held_out,
+        "source_corpus": evidence.source_corpus,
+        "source_held_out": evidence.source_held_out,
+        "dictionary": evidence.lexicon,
+        "bitext": evidence.bitext,
+        "alignment": evidence.links,
+        "source_vectors": evidence.source_vectors,
+        "target_vectors": evidence.target_vectors,
+        "rotation": evidence.rotation,
+    }
+    if (own := method_options(options)) is not None:
+        parts |= {entry.name: getattr(own, entry.name) for entry in fields(own) if entry.metadata == BY_CONTENT}
+    return {name: fingerprint(part) for name, part in parts.items() if part is not None}

@@ -8,13 +8,13 @@ html/                    reports as a page, of a model or a comparison
 next_steps.py            the commands that usually follow a transfer or a training
 transfer_command.py      the arguments of a transfer, for these commands and for advice
 model_card.py, push.py   the model card of an output, and its upload to the Hub
-geometry.py, geometry_inputs.py, geometry_plots.py   embeddings and hidden states in space
+geometry/                embeddings and hidden states in space
 """
 
 from relexify.reports.comparison import Comparison, Reach, TrainingCost, step_reaching, steps_to_reach
 from relexify.reports.comparison_report import write_report
 from relexify.reports.conclusions import Conclusion, conclude
-from relexify.reports.geometry import (
+from relexify.reports.geometry.measures import (
     EmbeddingChange,
     HiddenStates,
     LayerSimilarities,
@@ -26,7 +26,7 @@ from relexify.reports.geometry import (
     neighbourhood,
     principal_components,
 )
-from relexify.reports.geometry_plots import plot_embedding, plot_neighbourhoods, plot_similarities, plot_states
+from relexify.reports.geometry.plots import plot_embedding, plot_neighbourhoods, plot_similarities, plot_states
 from relexify.reports.plots import plot_curves, plot_tasks
 from relexify.reports.statistics import Statistic
 from relexify.reports.tables import (

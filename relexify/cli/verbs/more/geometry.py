@@ -78,7 +78,7 @@ def geometry(
         plot_states,
         principal_components,
     )
-    from relexify.reports.geometry_inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
+    from relexify.reports.geometry.inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
 
     panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
     found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}

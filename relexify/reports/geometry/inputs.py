@@ -1,4 +1,4 @@
-"""What `geometry.py` compares: the hidden states of a text, and a word among the tokens of a model or in a file."""
+"""What is measured: the hidden states of a text, and a word among the tokens of a model or in a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.pretrained.architecture import IGNORED, architecture_in_config, encoder_frame, usable_length
 from relexify.pretrained.text_start import text_start
-from relexify.reports.geometry import HiddenStates, Neighbourhood, hidden_states, neighbourhood
+from relexify.reports.geometry.measures import HiddenStates, Neighbourhood, hidden_states, neighbourhood
 from relexify.scoring import held_out_windows
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from relexify.errors import InputError
-from relexify.reports.geometry import HiddenStates, LayerSimilarities, Neighbourhood, Principal, principal_components
+from relexify.reports.geometry.measures import (
+    HiddenStates,
+    LayerSimilarities,
+    Neighbourhood,
+    Principal,
+    principal_components,
+)
 from relexify.reports.plots import COLOURS, FAINT, GREY, saved_figure
 
 __all__ = ["plot_embedding", "plot_neighbourhoods", "plot_similarities", "plot_states"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from relexify.pretrained.architecture import usable_length
-from relexify.reports.geometry_inputs import states_of_text
+from relexify.reports.geometry.inputs import states_of_text
 from tests import pico
 
 

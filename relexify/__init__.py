@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from relexify.systems.trelm.options import Trelm
     from relexify.systems.trelm.run import run_trelm as trelm
     from relexify.text import Corpus
-    from relexify.training.cost import estimate
+    from relexify.training.cost.estimate import estimate
     from relexify.training.plan import Training
     from relexify.training.run import train
 
@@ -124,7 +124,7 @@ _MODULES = {
     "check": "grafting",
     "compare": "recipes.compare.run:run_comparison",
     "compress": "systems.compression.compress:compress_folder",
-    "estimate": "training.cost",
+    "estimate": "training.cost.estimate",
     "evaluate": "evaluation.evaluate:evaluate_task",
     "expand": "systems.compression.compress:expand_folder",
     "export": "pretrained.languages:export_language",

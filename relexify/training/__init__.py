@@ -11,9 +11,7 @@ data/         tokenised text, packed once, and batches of it
 loss/         the language-modelling loss without full logits
 result.py, curve.py   the result, and the held-out scores along the way
 summary.py    the result for people
-cost.py       what a training costs, estimated from the shape of the model
-hardware.py   the GPUs that estimates are for
-measuring.py  speed and memory, measured in a few steps
+cost/         what a training costs, estimated from the shape of the model or measured in a few steps
 trainable.py  validation before any work
 recipe.py     the tables `[training]` and `[fresh]`
 """

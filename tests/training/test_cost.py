@@ -12,15 +12,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.training import measuring
-from relexify.training.cost import Estimate, estimate
+from relexify.training.cost import measuring
+from relexify.training.cost.estimate import Estimate, estimate
+from relexify.training.cost.hardware import GPUS, USABLE, utilisation_of
+from relexify.training.cost.measuring import CPU_BATCH, CPU_STEPS, measure_training
 from relexify.training.engine import monitor
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
-from relexify.training.hardware import GPUS, USABLE, utilisation_of
-from relexify.training.measuring import CPU_BATCH, CPU_STEPS, measure_training
 from relexify.training.plan import Stage, Training
 from relexify.training.rates import Rates
 from tests import pico

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config
 
 from relexify.errors import InputError, MissingExtra
-from relexify.training.cost import estimate
+from relexify.training.cost.estimate import estimate
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import MuonAdamW
 from relexify.training.plan import Training, plan_stages

@@ -15,12 +15,12 @@ from relexify.cli.summary import print_summary
 from relexify.errors import InputError
 from relexify.progress import format_duration
 from relexify.steps import ResultTable
-from relexify.training.hardware import GPUS, choose_gpus
+from relexify.training.cost.hardware import GPUS, choose_gpus
 from relexify.training.plan import PLANS, Training, plan_stages
 
 if TYPE_CHECKING:
-    from relexify.training.cost import Estimate
-    from relexify.training.measuring import Measured
+    from relexify.training.cost.estimate import Estimate
+    from relexify.training.cost.measuring import Measured
 
 __all__ = ["estimate"]
 
@@ -68,7 +68,7 @@ def estimate(
     plan_stages(options)
     choose_gpus(gpu, gpus)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.training.cost import estimate as estimate_costs
+    from relexify.training.cost.estimate import estimate as estimate_costs
 
     estimates = estimate_costs(model, options, gpu=gpu, gpus=gpus)
     first = estimates[0]
@@ -82,7 +82,7 @@ def estimate(
     print_summary([about, ResultTable("Estimates", [_HEADER, *map(_row, estimates)])])
     measured = None
     if measure:
-        from relexify.training.measuring import measure_training
+        from relexify.training.cost.measuring import measure_training
 
         with bars():
             measured = measure_training(model, replace(options, micro_batch=first.micro_batch))

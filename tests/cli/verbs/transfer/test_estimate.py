@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from relexify.training.measuring import Measured
+from relexify.training.cost.measuring import Measured
 from tests.cli.command import relexify
 
 
@@ -42,7 +42,7 @@ def test_own_stages_have_their_own_steps(world):
 
 def test_what_is_measured_does_not_depend_on_the_number_of_gpus(world, monkeypatch):
     measured = Measured("CPU", 2, 100.0, None, 1e6)
-    monkeypatch.setattr("relexify.training.measuring.measure_training", lambda *_: measured)
+    monkeypatch.setattr("relexify.training.cost.measuring.measure_training", lambda *_: measured)
     # With so few tokens per step, most operations are those of Muon.
     size = ("--batch", "8", "--length", "8", "--set", "optimiser=muon", "--measure")
     lines = [relexify("estimate", world.gpt2, *size, "--gpus", gpus).out.splitlines()[-1] for gpus in ("1", "8")]

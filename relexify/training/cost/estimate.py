@@ -1,0 +1,177 @@
+"""Estimate a training: GPUs, memory and hours, by arithmetic from the shape of the model.
+
+What a stage needs is counted in `stage.py`. Here, the fewest GPUs and the largest micro-batch are found that have room
+for it. Communication between GPUs is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from relexify.errors import InputError, MissingExtra
+from relexify.pretrained.loading import meta_model
+from relexify.training.cost.hardware import MOST_GPUS, USABLE, Gpu, choose_gpus, utilisation_of
+from relexify.training.cost.stage import Memory, stage_cost
+from relexify.training.plan import WHOLE_STATE, Training, plan_stages
+from relexify.training.rates import choose_optimiser, hidden_width
+from relexify.training.trainable import check_trainable
+
+__all__ = ["Estimate", "estimate"]
+
+SAVINGS: tuple[Mapping[str, Any], ...] = (
+    {"checkpoint_activations": True},
+    {"inner_precision": "bfloat16", "checkpoint_activations": True},
+    {"optimiser_state": "8-bit", "inner_precision": "bfloat16", "checkpoint_activations": True},
+    {"lora_rank": 16},
+    {"lora_rank": 16, "inner_precision": "bfloat16", "checkpoint_activations": True},
+)
+"""Options that take less memory, which are estimated beside what is requested."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The cost of a training with one choice of options and GPUs.
+
+    Attributes:
+        changes: Options that differ from those requested.
+        gpus: Number of GPUs.
+        is_sharded: Whether FSDP distributes the model over them; otherwise each GPU has all of it (DDP).
+        micro_batch: Sequences that a GPU takes at once.
+        parameters: Numbers in the model.
+        trained: Numbers that are trained.
+        tokens: Tokens of the whole training.
+        operations: Operations of the whole training, on all GPUs together.
+        memory: Memory of a GPU, in the stage that takes the most.
+        fits: Whether the memory suffices.
+        utilisation: Share of the peak of a GPU that is reached.
+        seconds: Duration, without scoring and checkpoints.
+    """
+
+    changes: Mapping[str, Any]
+    gpus: int
+    is_sharded: bool
+    micro_batch: int
+    parameters: int
+    trained: int
+    tokens: int
+    operations: float
+    memory: Memory
+    fits: bool
+    utilisation: float
+    seconds: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of all GPUs together."""
+        return self.tokens / self.seconds
+
+
+def estimate(
+    model: str | Path | PreTrainedModel,
+    training: Training | None = None,
+    *,
+    gpu: str | Gpu = "h200",
+    gpus: int | None = None,
+    utilisation: float | None = None,
+) -> list[Estimate]:
+    """Estimate GPUs, memory and hours of a training, as requested and with options that take less memory.
+
+    Args:
+        model: A folder or name, as for `load_model`, or a model, also on the meta device; of a folder, only
+            `config.json` is read.
+        training: The options.
+        gpu: One of `GPUS`, or any other.
+        gpus: The number of GPUs; if None, the fewest that suffice, a power of 2.
+        utilisation: Share of the peak of a GPU that is reached; if None, that of `utilisation_of`.
+
+    Raises:
+        InputError: Model or options are not possible.
+    """
+    training = training or Training()
+    kind = choose_gpus(gpu, gpus)
+    shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
+    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
+    with suppress(MissingExtra):  # no obstacle to an estimate
+        check_trainable(shaped, training)
+    ways: list[Mapping[str, Any]] = [{}]
+    for saving in SAVINGS:
+        changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
+        if changes in ways:
+            continue
+        with suppress(InputError):  # not possible
+            with suppress(MissingExtra):
+                check_trainable(shaped, replace(training, **changes))
+            ways.append(changes)
+    utilisation = utilisation_of(hidden_width(shaped)) if utilisation is None else utilisation
+    return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
+
+
+def _estimate(
+    model: PreTrainedModel,
+    requested: Training,
+    changes: Mapping[str, Any],
+    gpu: Gpu,
+    gpus: int | None,
+    utilisation: float,
+) -> Estimate:
+    """Return the cost with the fewest GPUs and the largest micro-batch that fit; with the least memory if none do."""
+    training = replace(requested, **changes)
+    if not training.stages:
+        training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
+    stages = [stage_cost(model, stage, training) for stage in plan_stages(training)]
+    can_shard = (
+        not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
+    )
+    # Every number of GPUs, fewest first, without and with FSDP, and every micro-batch, largest first.
+    ways = []
+    for number in [gpus] if gpus else [2**power for power in range(MOST_GPUS.bit_length())]:
+        for is_sharded in (False, True) if can_shard and number > 1 else (False,):
+            for size in _micro_batches(training, number):
+                tokens = size * training.length
+                memories = [stage.memory(tokens, number, is_sharded=is_sharded) for stage in stages]
+                ways.append((number, is_sharded, size, max(memories, key=lambda memory: memory.total)))
+    if not ways:
+        if training.micro_batch and training.batch % (gpus or 1) == 0:
+            raise InputError(
+                f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
+                "GPUs: give a batch that is a multiple of both, or another micro_batch"
+            )
+        raise InputError(
+            f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
+        )
+    fitting = [way for way in ways if way[-1].total <= USABLE * gpu.memory]
+    number, is_sharded, size, memory = fitting[0] if fitting else min(ways, key=lambda way: way[-1].total)
+    # Without FSDP, every GPU orthogonalises all matrices.
+    times = 1 if is_sharded else number
+    step_operations = [times * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
+    operations = sum(stage.steps * each for stage, each in zip(stages, step_operations, strict=True))
+    waiting = sum(stage.steps * training.tokens_per_step * stage.waiting for stage in stages)
+    return Estimate(
+        changes=changes,
+        gpus=number,
+        is_sharded=is_sharded,
+        micro_batch=size,
+        parameters=model.num_parameters(),
+        trained=max(stage.trained for stage in stages),
+        tokens=training.steps * training.tokens_per_step,
+        operations=operations,
+        memory=memory,
+        fits=bool(fitting),
+        utilisation=utilisation,
+        seconds=(operations + waiting) / (number * gpu.operations * utilisation),
+    )
+
+
+def _micro_batches(training: Training, gpus: int) -> list[int]:
+    """Return the micro-batches that divide the share of each GPU, the largest first."""
+    if training.batch % gpus:
+        return []
+    share = training.batch // gpus
+    sizes = [training.micro_batch] if training.micro_batch else range(share, 0, -1)
+    return [size for size in sizes if share % size == 0]

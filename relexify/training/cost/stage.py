@@ -1,0 +1,294 @@
+"""What a stage of training needs: operations and bytes, counted from the shape of the model.
+
+Operations per token. A number in a matrix takes 2 forward, 2 backward for its input, and 2 for its own gradient if it
+is trained. Attention takes 4 × length × width forward in each layer, half of it if it is causal, and twice that
+backward. Activations that are computed again take another forward pass. Muon takes 20 rows² columns + 10 rows³ per
+matrix and step (five iterations of three products), however many tokens and GPUs there are.
+
+Memory of a GPU. Parameters, gradients and the state of the optimiser, which FSDP divides by the number of GPUs; copies
+in bfloat16 of what is multiplied; activations of a micro-batch; logits and their gradient. A compiled layer keeps the
+outputs of its matrices, those of two norms and of attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from relexify.pretrained.architecture import architecture_of
+from relexify.training.engine.freezing import trained_names
+from relexify.training.engine.groups import parameter_groups
+from relexify.training.engine.muon import CHUNK as MUON_CHUNK
+from relexify.training.engine.muon import ITERATIONS
+from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
+from relexify.training.loss.forward import COMPILED_CHUNK
+from relexify.training.plan import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
+from relexify.training.protocol import lexical_parameter_names
+from relexify.training.rates import Rates, hidden_width
+
+__all__ = ["Memory", "StageCost", "stage_cost"]
+
+_FLOAT32, _BFLOAT16 = 4, 2  # bytes
+_QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
+"""Numbers of a parameter from which on bitsandbytes quantises and pages its moments, and those of a block."""
+
+ADAPTER_OPERATIONS = 1_130
+"""Operations that take as long as an adapter of LoRA does beside its own, for each input and output of its matrix.
+
+Its products are narrow, so reading and writing activations takes longer than computing them. Fitted to one measurement:
+the shape of SmolLM2-135M, rank 16, on an H200.
+"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peak memory of one GPU, in bytes.
+
+    Attributes:
+        weights: Parameters, and their copies in bfloat16.
+        gradients: Gradients.
+        optimiser: State of the optimiser, and averages of the weights.
+        activations: Activations and logits, or what Muon needs after them, whichever is more.
+    """
+
+    weights: float
+    gradients: float
+    optimiser: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """The sum of all parts."""
+        return self.weights + self.gradients + self.optimiser + self.activations
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """The cost of a stage.
+
+    Attributes:
+        steps: Optimiser steps.
+        trained: Numbers that are trained.
+        per_token: Operations per token.
+        waiting: Operations that would take as long as adapters wait for memory, per token.
+        per_step: Operations per step besides, which FSDP divides among the GPUs.
+        weights: Bytes of the parameters.
+        copies: Bytes of their copies in bfloat16.
+        gathered: Bytes of the parameters that FSDP gathers at once.
+        gradients: Bytes of the gradients.
+        optimiser: Bytes of the state of the optimiser.
+        activations: Bytes per token of a micro-batch.
+        logits: Bytes per token of a chunk of the loss.
+        workspace: Bytes that the optimiser needs for a moment.
+    """
+
+    steps: int
+    trained: int
+    per_token: float
+    waiting: float
+    per_step: float
+    weights: float
+    copies: float
+    gathered: float
+    gradients: float
+    optimiser: float
+    activations: float
+    logits: float
+    workspace: float
+
+    def memory(self, tokens: int, gpus: int, *, is_sharded: bool) -> Memory:
+        """Return the memory of a GPU that takes some tokens at once."""
+        parts = gpus if is_sharded else 1
+        activations = tokens * self.activations + min(tokens, COMPILED_CHUNK) * self.logits
+        return Memory(
+            weights=self.weights / parts + (self.gathered if is_sharded else self.copies),
+            gradients=self.gradients / parts,
+            optimiser=self.optimiser / parts,
+            activations=max(activations, self.workspace),
+        )
+
+
+def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> StageCost:
+    """Count operations and bytes of a stage, by the rules at the head of this module.
+
+    Args:
+        model: The model; it may be on the meta device.
+        stage: The stage.
+        training: The options.
+    """
+    found = _count(model, stage, training)
+    head = model.get_output_embeddings().weight
+    layers, width = int(model.config.get_text_config().num_hidden_layers), hidden_width(model)
+    is_encoder = architecture_of(model) == "encoder"
+    label_share = training.masking if is_encoder else 1.0
+
+    # Operations per token: 2 forward, 2 backward, and 2 for the gradient of what is trained.
+    inner = sum(matrix.used_numbers * (6 if matrix.name in found.trained else 4) for matrix in found.matrices)
+    attention = (12 if is_encoder else 6) * layers * training.length * width
+    is_head_trained = any(
+        parameter is head
+        for name, parameter in model.named_parameters(remove_duplicate=False)  # a tied head has two names
+        if name in found.trained
+    )
+    predicting = (6 if is_head_trained else 4) * head.numel() * label_share
+    recomputed = 0.0
+    if training.checkpoint_activations:  # another forward pass: a third of the operations of attention
+        recomputed = 2 * sum(matrix.used_numbers for matrix in found.matrices) + attention / 3
+
+    # Bytes of parameters, and of copies in bfloat16.
+    inner_bytes = _BFLOAT16 if training.inner_precision == "bfloat16" else _FLOAT32
+    bytes_of = {name: size * (_FLOAT32 if name in found.lexical else inner_bytes) for name, size in found.sizes.items()}
+    trained_bytes = sum(bytes_of[name] for name in found.trained_parameters) + found.adapters * _FLOAT32
+    copied = head.numel()
+    if inner_bytes != _BFLOAT16:
+        copied += sum(matrix.numbers for matrix in found.matrices)
+
+    # Activations per token: outputs of all matrices, and in each layer those of two norms and of attention.
+    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + 3 * layers * width
+    if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
+        kept = layers * width + kept // layers
+    muon_sizes = [matrix.numbers for matrix in found.orthogonalised]
+    return StageCost(
+        steps=stage.steps,
+        trained=sum(found.sizes[name] for name in found.trained_parameters) + found.adapters,
+        per_token=inner + 6 * found.adapters + predicting + attention + recomputed,
+        waiting=ADAPTER_OPERATIONS * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
+        per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
+        weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
+        copies=copied * _BFLOAT16,
+        # The vocabulary, a layer, and the next one
+        gathered=sum(bytes_of[name] for name in found.lexical)
+        + 2 / layers * sum(bytes_of[matrix.name] for matrix in found.matrices),
+        gradients=trained_bytes,
+        optimiser=_optimiser_bytes(found, bytes_of, trained_bytes, stage, training),
+        activations=kept * _BFLOAT16,
+        logits=2 * head.shape[0] * label_share * _BFLOAT16,  # and their gradient
+        workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
+    )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The parameters of a model in a stage, in numbers.
+
+    Attributes:
+        sizes: Numbers of every parameter, by name.
+        lexical: Names of the parameters that belong to the vocabulary.
+        trained: Names of all that is trained, aliases of tied parameters included, without what adapters stand for.
+        matrices: The matrices of the layers.
+        adapted: Those that have an adapter.
+        adapters: Numbers of all adapters.
+        orthogonalised: Those that Muon trains.
+    """
+
+    sizes: Mapping[str, int]
+    lexical: set[str]
+    trained: set[str]
+    matrices: list[_Matrix]
+    adapted: list[_Matrix]
+    adapters: int
+    orthogonalised: list[_Matrix]
+
+    @property
+    def trained_parameters(self) -> list[str]:
+        """Names of the parameters that are trained, each once."""
+        return [name for name in self.sizes if name in self.trained]
+
+
+def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted:
+    """Count what a stage trains."""
+    matrices = _matrices(model)
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    lexical = lexical_parameter_names(model) & sizes.keys()
+    trained = trained_names(model, stage.trains)
+    adapted = [matrix for matrix in matrices if training.lora_rank and matrix.name in trained and matrix.count == 1]
+    if training.lora_rank:
+        trained = trained & lexical
+    return _Counted(
+        sizes=sizes,
+        lexical=lexical,
+        trained=trained,
+        matrices=matrices,
+        adapted=adapted,
+        adapters=sum((training.lora_rank or 0) * (matrix.outputs + matrix.inputs) for matrix in adapted),
+        orthogonalised=[matrix for matrix in matrices if stage.optimiser == MUON and matrix.name in trained],
+    )
+
+
+def _optimiser_bytes(
+    found: _Counted, bytes_of: Mapping[str, int], trained_bytes: int, stage: Stage, training: Training
+) -> int:
+    """Return the bytes of the moments of all that is trained, and of its average."""
+    muon_bytes = sum(bytes_of[matrix.name] for matrix in found.orthogonalised)
+    states = muon_bytes  # its momentum
+    if training.average is not None:
+        states += trained_bytes
+    if training.optimiser_state == WHOLE_STATE:
+        moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
+        return states + moments * (trained_bytes - muon_bytes)
+    by_muon = {matrix.name for matrix in found.orthogonalised}
+    numbers = [found.sizes[name] for name in found.trained_parameters if name not in by_muon]
+    numbers += [(training.lora_rank or 0) * size for each in found.adapted for size in (each.outputs, each.inputs)]
+    return states + sum(_moment_bytes(size, training.optimiser_state) for size in numbers)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A matrix [outputs × inputs] of a layer, or the matrices of several experts, some of which a token uses.
+
+    Attributes:
+        name: Name of the parameter.
+        outputs: Rows.
+        inputs: Columns.
+        count: Number of experts; otherwise 1.
+        used: Number of experts that a token uses; otherwise 1.
+        parts: Number of matrices that Muon takes it for, along the outputs.
+    """
+
+    name: str
+    outputs: int
+    inputs: int
+    count: int
+    used: int
+    parts: int
+
+    @property
+    def numbers(self) -> int:
+        return self.outputs * self.inputs * self.count
+
+    @property
+    def used_numbers(self) -> int:
+        return self.outputs * self.inputs * self.used
+
+    @property
+    def muon_operations(self) -> float:
+        rows, columns = sorted((self.outputs // self.parts, self.inputs))
+        return ITERATIONS * (4 * rows**2 * columns + 2 * rows**3) * self.parts * self.count
+
+
+def _moment_bytes(numbers: int, state: str) -> int:
+    """Return the bytes that bitsandbytes keeps on the GPU for both moments of a parameter; paged ones may leave it."""
+    is_small = "8-bit" in state and numbers >= _QUANTISED_FROM
+    is_paged = "paged" in state and numbers >= _PAGED_FROM
+    moment = numbers * (1 if is_small else _FLOAT32)
+    if is_paged:
+        moment = 0
+    if is_small:
+        moment += -(-numbers // _BLOCK) * _FLOAT32  # the scale of each block, which is never paged
+    return 2 * moment
+
+
+def _matrices(model: PreTrainedModel) -> list[_Matrix]:
+    """Return the matrices of a model, without embeddings and head."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    experts = getattr(model.config.get_text_config(), "num_experts_per_tok", None)
+    found = []
+    for group in parameter_groups(model, Rates(0.0, 0.0, 0.0), 0.0):
+        for parameter in group["params"] if group.get("muon") else ():
+            *count, outputs, inputs = (parameter.mT if group["transposed"] else parameter).shape
+            number = count[0] if count else 1
+            used = min(experts or number, number)
+            found.append(_Matrix(names[id(parameter)], outputs, inputs, number, used, group["parts"]))
+    return found

@@ -3,6 +3,7 @@
     options.py          `Transfer`: everything that one transfer needs, and which of it a method uses
     defaults.py         sizes of vocabularies, and of the trainings of advice, without importing the options
     checks.py           validation before any work, and opening the evidence
+    dry_run.py          what a transfer would do
     run.py              the job: load, build, score, judge, write
     initialisation.py   from evidence to a grafted model: tokenizer, mixture, graft, unigram prior
     provenance.py       what a transfer was made from, and whether it was made already

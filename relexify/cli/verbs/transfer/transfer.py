@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,14 +15,7 @@ from relexify.cli.summary import print_model_folder, print_next_steps, print_pla
 from relexify.errors import InputError
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 
-if TYPE_CHECKING:
-    from relexify.evidence.evidence import Evidence
-    from relexify.systems.transfer.options import Transfer
-
 __all__ = ["transfer"]
-
-_SAMPLE = 1_000_000
-"""Bytes of text that a dry run looks for words of the dictionary in."""
 
 
 def transfer(
@@ -103,7 +96,9 @@ def transfer(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     options = replace(options, device=chosen_device(options.device))
     if dry_run:
-        _print_plan(options, evidence)
+        from relexify.systems.transfer.dry_run import planned_transfer
+
+        print_plan(planned_transfer(options, evidence))
         return
     from relexify.reports.next_steps import after_transfer
     from relexify.storage.work import read_notes
@@ -116,52 +111,3 @@ def transfer(
     print_model_folder(result.output)
     print_next_steps(*after_transfer(result.output, read_notes(result.output)))
     emit(output=result.output, verdict=result.verdict, start=result.start)
-
-
-def _print_plan(options: Transfer, evidence: Evidence) -> None:
-    """Validate what needs the model's config and tokenizer, and print what the transfer would do."""
-    from relexify.methods.parts.translations import check_columns, whole_words
-    from relexify.methods.registry import METHODS
-    from relexify.pretrained.loading import load_config, load_tokenizer
-    from relexify.systems.transfer.assessment.dictionary import example_entries
-    from relexify.systems.transfer.options import given_translations
-    from relexify.text.words import split_words, unspaced_runs
-    from relexify.tokens import check_vocabulary_size
-
-    size = evidence.corpus.size()  # not known of compressed text
-    config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
-    becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
-    names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
-    given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
-    if (lexicon := evidence.lexicon) is not None:
-        found = ""
-        if method.takes("dictionary"):
-            # There is no target tokenizer yet, whose words the transfer itself looks up.
-            sample = evidence.corpus.sample_bytes(_SAMPLE)
-            words = dict.fromkeys(split_words(sample), 0)
-            check_columns(whole_words(source), words, lexicon)
-            if len(unspaced_runs(sample)) < len(words) / 2:  # otherwise, the words are known only after a segmentation
-                lowered = {word.lower() for word in words}
-                count = sum(target.lower() in lowered for _, target in lexicon.pairs)
-                found = f"; {count:,} of their words are in the first {len(sample.encode()) / 1e6:.1f} MB of text"
-        examples = ", ".join(example_entries(lexicon))
-        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
-    if options.keep_source:
-        tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
-    elif named := options.tokenizer or options.donor:
-        tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
-    else:
-        tokenizer = f"trained, {options.vocab_size:,} tokens"
-        if method.train_tokenizer is None:
-            check_vocabulary_size(source, options.vocab_size)
-    print_plan(
-        [
-            ("model", f"{options.model} ({config.model_type})"),
-            ("text", evidence.corpus.name if size is None else f"{size:,} bytes"),
-            ("tokenizer", tokenizer),
-            ("method", f"{options.method}: a token becomes {becomes}"),
-            ("evidence", ", ".join(given) or "the text alone"),
-            ("scored", "yes" if options.score else "no"),
-            ("output", options.output),
-        ]
-    )

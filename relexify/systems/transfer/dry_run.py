@@ -1,0 +1,75 @@
+"""What a transfer would do, without doing it."""
+
+from __future__ import annotations
+
+from relexify.evidence.evidence import Evidence
+from relexify.evidence.lexicon import BilingualLexicon
+from relexify.methods.parts.translations import check_columns, whole_words
+from relexify.methods.registry import METHODS
+from relexify.pretrained.loading import load_config, load_tokenizer
+from relexify.systems.transfer.assessment.dictionary import example_entries
+from relexify.systems.transfer.options import Transfer, given_translations
+from relexify.text import Corpus
+from relexify.text.words import split_words, unspaced_runs
+from relexify.tokens import AnyTokenizer, check_vocabulary_size
+
+__all__ = ["planned_transfer"]
+
+_SAMPLE = 1_000_000
+"""Bytes of text that words of the dictionary are looked for in."""
+
+
+def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, object]]:
+    """Validate what needs the model's config and tokenizer, and return what the transfer would do, by subject.
+
+    Args:
+        options: The transfer.
+        evidence: The result of `prepare_transfer`.
+
+    Raises:
+        InputError: The model cannot be loaded, the columns of the dictionary are swapped, or the vocabulary is too
+            small or too large.
+    """
+    size = evidence.corpus.size()  # not known of compressed text
+    config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
+    becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
+    names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
+    given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
+    if (lexicon := evidence.lexicon) is not None:
+        found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
+        examples = ", ".join(example_entries(lexicon))
+        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+    if options.keep_source:
+        tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
+    elif named := options.tokenizer or options.donor:
+        tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
+    else:
+        tokenizer = f"trained, {options.vocab_size:,} tokens"
+        if method.train_tokenizer is None:
+            check_vocabulary_size(source, options.vocab_size)
+    return [
+        ("model", f"{options.model} ({config.model_type})"),
+        ("text", evidence.corpus.name if size is None else f"{size:,} bytes"),
+        ("tokenizer", tokenizer),
+        ("method", f"{options.method}: a token becomes {becomes}"),
+        ("evidence", ", ".join(given) or "the text alone"),
+        ("scored", "yes" if options.score else "no"),
+        ("output", options.output),
+    ]
+
+
+def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokenizer) -> str:
+    """Say how many words of a dictionary a sample of the text has; empty if that is not known yet.
+
+    Raises:
+        InputError: The columns of the dictionary are swapped.
+    """
+    # There is no target tokenizer yet, whose words the transfer itself looks up.
+    sample = corpus.sample_bytes(_SAMPLE)
+    words = dict.fromkeys(split_words(sample), 0)
+    check_columns(whole_words(source), words, lexicon)
+    if len(unspaced_runs(sample)) >= len(words) / 2:  # the words are known only after a segmentation
+        return ""
+    lowered = {word.lower() for word in words}
+    count = sum(target.lower() in lowered for _, target in lexicon.pairs)
+    return f"; {count:,} of their words are in the first {len(sample.encode()) / 1e6:.1f} MB of text"

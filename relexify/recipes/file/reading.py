@@ -69,7 +69,7 @@ class Location:
         return self.key.rpartition(".")[2].partition("[")[0]
 
 
-Reader = Callable[[Any, Location], Any]
+Reader = Callable[[object, Location], Any]
 """Returns a value as the program takes it; raises `InputError` or `Mistakes`."""
 
 
@@ -107,7 +107,7 @@ def build(options: type[Any], values: Mapping[str, Any], default: Any = None) ->
 
 
 def read_keys(
-    table: Any, location: Location, *, readers: Mapping[str, Reader], required: Collection[str] = ()
+    table: object, location: Location, *, readers: Mapping[str, Reader], required: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the values that a table has, by key.
 
@@ -121,15 +121,16 @@ def read_keys(
         InputError: It is not a table.
         Mistakes: It has other keys, lacks one, or a value is invalid.
     """
-    unknown = next((key for key in _ensure(dict, table) if key not in readers), None)
+    given = _ensure(dict, table)
+    unknown = next((key for key in given if key not in readers), None)
     if unknown is not None:
         raise Mistakes([Mistake(location.key, _unknown_key(unknown, readers))])
-    missing = [Mistake(location.key, MissingKey(key)) for key in required if key not in table]
-    parts = ((readers[key], value, location.below(key)) for key, value in table.items())
-    return dict(zip(table, _read_all(parts, missing), strict=True))
+    missing = [Mistake(location.key, MissingKey(key)) for key in required if key not in given]
+    parts = ((readers[key], value, location.below(key)) for key, value in given.items())
+    return dict(zip(given, _read_all(parts, missing), strict=True))
 
 
-def read_table(table: Any, location: Location, *, options: type[Any], default: Any = None) -> dict[str, Any]:
+def read_table(table: object, location: Location, *, options: type[Any], default: Any = None) -> dict[str, Any]:
     """Return the values that a table has for the fields of its options, by field; `build` makes the options of them.
 
     Args:
@@ -158,7 +159,7 @@ def read_table(table: Any, location: Location, *, options: type[Any], default: A
     return values
 
 
-def read_value(value: Any, location: Location, *, kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
+def read_value(value: object, location: Location, *, kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
     """Return a value of a field.
 
     Args:
@@ -194,7 +195,7 @@ def read_value(value: Any, location: Location, *, kind: Any, default: Any = None
     return kind(_ensure(kind, value)) if kind in _EXPECTED else value
 
 
-def _read_marked(value: Any, location: Location, *, kind: Any, marks: Collection[Any], default: Any) -> Any:
+def _read_marked(value: object, location: Location, *, kind: Any, marks: Collection[Any], default: Any) -> Any:
     """Return a value of a field whose type is `Annotated[kind, *marks]`."""
     for mark in marks:
         match mark:
@@ -283,13 +284,13 @@ def _with_inherited_values(table: Mapping[str, Any], keys: Mapping[str, Key]) ->
     return completed
 
 
-def _read_parts(parts: Mapping[Part, Any], location: Location, read: Reader) -> dict[Part, Any]:
+def _read_parts(parts: Mapping[Part, object], location: Location, read: Reader) -> dict[Part, Any]:
     """Read the items of a list, by index, or the values of a table, by key, all in the same way."""
     values = _read_all((read, value, location.below(part)) for part, value in parts.items())
     return dict(zip(parts, values, strict=True))
 
 
-def _read_all(parts: Iterable[tuple[Reader, Any, Location]], mistakes: Iterable[Mistake] = ()) -> list[Any]:
+def _read_all(parts: Iterable[tuple[Reader, object, Location]], mistakes: Iterable[Mistake] = ()) -> list[Any]:
     """Read values, each in its own way; raise the mistakes in all of them together, before others found already."""
     values: list[Any] = []
     found: list[Mistake] = []

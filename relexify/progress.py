@@ -24,7 +24,7 @@ from typing import Protocol
 __all__ = [
     "Advance",
     "Progress",
-    "estimate",
+    "describe_estimate",
     "format_duration",
     "report_to",
     "report_under",
@@ -87,7 +87,7 @@ def report_under(name: str) -> Iterator[None]:
 
 @contextmanager
 def runs_follow(count: int) -> Iterator[None]:
-    """Let `estimate` know that this many runs like the work inside the `with` block follow it."""
+    """Let `describe_estimate` know that this many runs like the work inside the `with` block follow it."""
     token = _following_runs.set(count)
     try:
         yield
@@ -95,7 +95,7 @@ def runs_follow(count: int) -> Iterator[None]:
         _following_runs.reset(token)
 
 
-def estimate(seconds: float) -> str:
+def describe_estimate(seconds: float) -> str:
     """Return how long work will take, for a log: of this run, and of those that follow it."""
     text = f"about {format_duration(seconds)}"
     if runs := _following_runs.get():

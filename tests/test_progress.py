@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relexify.progress import estimate, format_duration, report_to, report_under, runs_follow, track
+from relexify.progress import describe_estimate, format_duration, report_to, report_under, runs_follow, track
 
 
 def recorder(heard: list[Any]) -> Any:
@@ -73,7 +73,7 @@ def test_durations_have_two_units(seconds, text):
 
 
 def test_an_estimate_counts_the_runs_that_follow():
-    assert estimate(3_600) == "about 1 h"
+    assert describe_estimate(3_600) == "about 1 h"
     with runs_follow(3):
-        assert estimate(3_600) == "about 1 h, and 3 h for the 3 runs after this one"
-    assert estimate(3_600) == "about 1 h"
+        assert describe_estimate(3_600) == "about 1 h, and 3 h for the 3 runs after this one"
+    assert describe_estimate(3_600) == "about 1 h"

@@ -23,7 +23,7 @@ from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.names import resolve
 
-__all__ = ["check_evaluation", "check_model", "evaluate_task"]
+__all__ = ["check_evaluation", "check_task_model", "evaluate_task"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,13 +64,13 @@ def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -
         InputError: A file is invalid, or the model cannot be evaluated on the task.
         MissingExtra: The task needs a package that is not installed.
     """
-    check_model(model, options)
+    check_task_model(model, options)
     data = _read(files, options)
     if TASKS[options.task].needs_encoder and not options.probe:
         find_labels(options.task, data)
 
 
-def check_model(model: str | Path, options: Evaluation) -> None:
+def check_task_model(model: str | Path, options: Evaluation) -> None:
     """Validate that a model can be evaluated on a task: fine-tuning takes encoders only, probes and parsers any model.
 
     Raises:

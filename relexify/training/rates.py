@@ -22,14 +22,14 @@ from relexify.training.plan import ADAM, MUON, OWN_PLAN, PAPERS_RATE, PLANS, Sta
 from relexify.training.protocol import lexical_parameter_names
 
 __all__ = [
-    "Measures",
+    "RateInputs",
     "Rates",
     "choose_optimiser",
     "derive_rates",
+    "fill_in_options",
+    "fit_batch_to_text",
     "hidden_width",
-    "measure",
-    "settle",
-    "settle_batch",
+    "rate_inputs",
     "stage_rates",
 ]
 
@@ -72,7 +72,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Measures:
+class RateInputs:
     """The quantities that learning rates are derived from.
 
     Attributes:
@@ -103,7 +103,7 @@ class Rates:
     others: float
 
 
-def measure(model: PreTrainedModel, training: Training) -> Measures:
+def rate_inputs(model: PreTrainedModel, training: Training) -> RateInputs:
     """Measure what the learning rates of a model are derived from, before it is trained."""
     lexical = lexical_parameter_names(model)
     embeddings = [each for name, each in model.named_parameters() if name in lexical and each.ndim > 1]
@@ -111,7 +111,7 @@ def measure(model: PreTrainedModel, training: Training) -> Measures:
     rms = math.sqrt(squares / max(1, sum(each.numel() for each in embeddings)))
     # A model of two languages predicts what the model that it was made from does.
     is_masked = architecture_of(getattr(model, "source", model)) == "encoder"
-    return Measures(hidden_width(model), rms, training.tokens_per_step, is_masked)
+    return RateInputs(hidden_width(model), rms, training.tokens_per_step, is_masked)
 
 
 def hidden_width(model: PreTrainedModel) -> int:
@@ -136,28 +136,28 @@ def choose_optimiser(training: Training, width: int) -> str:
     return ADAM if training.lora_rank or is_small else PLANS[training.plan].optimiser
 
 
-def derive_rates(measures: Measures, optimiser: str = MUON) -> Rates:
+def derive_rates(inputs: RateInputs, optimiser: str = MUON) -> Rates:
     """Return the learning rates of relexify's own plan.
 
     They are rounded to three digits, so that they are the same on every machine.
     """
-    size = measures.tokens_per_step / TOKENS_PER_STEP
-    inner = INNER_RATE * (measures.width / INNER_WIDTH) ** WIDTH_POWER * size**TOKENS_POWER
+    size = inputs.tokens_per_step / TOKENS_PER_STEP
+    inner = INNER_RATE * (inputs.width / INNER_WIDTH) ** WIDTH_POWER * size**TOKENS_POWER
     inner *= 1.0 if optimiser == MUON else ADAM_SHARE
-    inner *= MASKED_SHARE if measures.is_masked else 1.0
-    smallest = SMALLEST_MASKED_ROWS if measures.is_masked else SMALLEST_ROWS
-    rows = max(measures.embedding_rms, smallest / math.sqrt(measures.width))
+    inner *= MASKED_SHARE if inputs.is_masked else 1.0
+    smallest = SMALLEST_MASKED_ROWS if inputs.is_masked else SMALLEST_ROWS
+    rows = max(inputs.embedding_rms, smallest / math.sqrt(inputs.width))
     embeddings = EMBEDDING_RATE * rows * min(size**TOKENS_POWER, size**SMALL_STEPS_POWER)
     return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
 
 def stage_rates(stage: Stage) -> Rates:
-    """Return the rates of a stage whose options have been settled."""
+    """Return the rates of a stage whose options have been filled in."""
     inner = stage.learning_rate or PAPERS_RATE
     return _rates(inner, stage.embedding_learning_rate or inner, stage.optimiser)
 
 
-def settle_batch(training: Training, sequences: int | None, processes: int) -> Training:
+def fit_batch_to_text(training: Training, sequences: int | None, processes: int) -> Training:
     """Return a training with as many sequences per step as the text suffices for; what changes is logged.
 
     A model learns more from the same text in many small steps than in few large ones, and gets worse from text that it
@@ -216,7 +216,7 @@ def settle_batch(training: Training, sequences: int | None, processes: int) -> T
     return training
 
 
-def settle(training: Training, model: PreTrainedModel) -> Training:
+def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
     """Return a training whose options are all given; what was derived is logged.
 
     Args:
@@ -224,30 +224,30 @@ def settle(training: Training, model: PreTrainedModel) -> Training:
         model: The model before training.
     """
     if training.stages:
-        stages = tuple(_settle_rates(stage, stage.optimiser == MUON, model, training) for stage in training.stages)
+        stages = tuple(_fill_in_rates(stage, stage.optimiser == MUON, model, training) for stage in training.stages)
         return replace(training, stages=stages)
     is_own, optimiser = training.plan == OWN_PLAN, choose_optimiser(training, hidden_width(model))
     if is_own and training.optimiser is None and optimiser == ADAM and not training.lora_rank:
         logger.info("inner matrices are trained with AdamW: steps of so few tokens are too small for Muon")
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
-    settled = _settle_rates(replace(training, optimiser=optimiser), has_rates, model, training)
+    filled = _fill_in_rates(replace(training, optimiser=optimiser), has_rates, model, training)
     if is_own and optimiser == MUON and training.beta1 is None:
-        settled = replace(settled, beta1=EMBEDDING_BETA1)
-    return settled
+        filled = replace(filled, beta1=EMBEDDING_BETA1)
+    return filled
 
 
 def _rates(inner: float, embeddings: float, optimiser: str) -> Rates:
     return Rates(inner, embeddings, others=OTHER_SHARE * inner if optimiser == MUON else inner)
 
 
-def _settle_rates(options: Options, has_rates: bool, model: PreTrainedModel, training: Training) -> Options:
+def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, training: Training) -> Options:
     """Fill in the learning rates: those of relexify's own plan if `has_rates`, else the papers' rate for everything."""
     if not has_rates:
         return replace(options, learning_rate=options.learning_rate or PAPERS_RATE)
     if options.learning_rate is not None and options.embedding_learning_rate is not None:
         return options
-    measures, optimiser = measure(model, training), options.optimiser or MUON
-    derived = derive_rates(measures, optimiser)
+    inputs, optimiser = rate_inputs(model, training), options.optimiser or MUON
+    derived = derive_rates(inputs, optimiser)
     rates = _rates(
         options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings, optimiser
     )
@@ -258,8 +258,8 @@ def _settle_rates(options: Options, has_rates: bool, model: PreTrainedModel, tra
         "Muon" if optimiser == MUON else "AdamW",
         rates.embeddings,
         rates.others,
-        measures.width,
-        measures.embedding_rms,
-        measures.tokens_per_step,
+        inputs.width,
+        inputs.embedding_rms,
+        inputs.tokens_per_step,
     )
     return replace(options, learning_rate=rates.inner, embedding_learning_rate=rates.embeddings)

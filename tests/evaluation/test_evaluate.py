@@ -11,7 +11,7 @@ import pytest
 
 from relexify.errors import InputError, MissingExtra
 from relexify.evaluation.data.files import TaskFiles, read_task
-from relexify.evaluation.evaluate import check_model, evaluate_task
+from relexify.evaluation.evaluate import check_task_model, evaluate_task
 from relexify.evaluation.finetuning.run import FineTuner
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.training import epoch_arguments
@@ -85,12 +85,12 @@ def test_invalid_options_are_rejected(options, words):
 @pytest.mark.parametrize(("family", "found"), [("gpt2", "a decoder"), ("t5", "an encoder-decoder"), ("bert", None)])
 def test_only_encoders_are_fine_tuned_and_all_are_probed(family, found, tmp_path):
     pico.saved(family, tmp_path)
-    check_model(tmp_path, Evaluation("pos", probe=True))
+    check_task_model(tmp_path, Evaluation("pos", probe=True))
     if found is None:
-        check_model(tmp_path, Evaluation("pos"))
+        check_task_model(tmp_path, Evaluation("pos"))
         return
     with pytest.raises(InputError, match=rf"needs an encoder.* is {found} \(.*\): probe it"):
-        check_model(tmp_path, Evaluation("pos"))
+        check_task_model(tmp_path, Evaluation("pos"))
 
 
 def test_every_seed_of_a_parser_is_tested_and_the_scores_are_means(tmp_path):

@@ -23,17 +23,17 @@ from relexify.training.rates import (
     PATIENCE,
     SMALLEST_ROWS,
     TOKENS_PER_STEP,
-    Measures,
+    RateInputs,
     choose_optimiser,
     derive_rates,
-    measure,
-    settle,
-    settle_batch,
+    fill_in_options,
+    fit_batch_to_text,
+    rate_inputs,
 )
 from tests import pico
 from tests.training.runs import TRAINING
 
-REFERENCE = Measures(width=INNER_WIDTH, embedding_rms=0.1, tokens_per_step=TOKENS_PER_STEP)
+REFERENCE = RateInputs(width=INNER_WIDTH, embedding_rms=0.1, tokens_per_step=TOKENS_PER_STEP)
 OWN = Training(steps=10, batch=4, length=16)
 
 
@@ -51,9 +51,9 @@ def test_the_model_that_rates_were_found_with_has_these_rates():
 @pytest.mark.parametrize(
     ("measures", "optimiser", "rates"),
     [
-        (Measures(576, 0.083, 32_768), "muon", (4e-3, 1e-2, 5e-3)),
-        (Measures(576, 0.083, 8_192), "adamw", (1e-3, 3.54e-3, 1e-3)),
-        (Measures(384, 0.037, 32_768, is_masked=True), "muon", (1.22e-3, 4.44e-3, 1.525e-3)),
+        (RateInputs(576, 0.083, 32_768), "muon", (4e-3, 1e-2, 5e-3)),
+        (RateInputs(576, 0.083, 8_192), "adamw", (1e-3, 3.54e-3, 1e-3)),
+        (RateInputs(384, 0.037, 32_768, is_masked=True), "muon", (1.22e-3, 4.44e-3, 1.525e-3)),
     ],
 )
 def test_the_rates_that_results_were_measured_with_do_not_change(measures, optimiser, rates):
@@ -97,57 +97,57 @@ def test_encoders_are_trained_with_a_quarter_of_the_inner_rate_and_smaller_rando
     assert derive_rates(replace(small, is_masked=True)).embeddings < derive_rates(small).embeddings
     families = {"bert": True, "gpt2": False, "t5": False}
     models = {name: pico.pair(name)[0] for name in families}
-    assert {name: measure(model, OWN).is_masked for name, model in models.items()} == families
-    assert measure(BilingualModel.join(models["bert"], copy.deepcopy(models["bert"])), OWN).is_masked
+    assert {name: rate_inputs(model, OWN).is_masked for name, model in models.items()} == families
+    assert rate_inputs(BilingualModel.join(models["bert"], copy.deepcopy(models["bert"])), OWN).is_masked
 
 
 @pytest.mark.parametrize(
     ("options", "beta1"), [({"optimiser": "muon"}, 0.8), ({"optimiser": "adamw"}, None), ({"plan": "direct"}, None)]
 )
 def test_the_first_moment_of_adam_is_shorter_beside_muon(model, options, beta1):
-    assert settle(replace(OWN, **options), model).beta1 == beta1
-    assert settle(replace(OWN, beta1=0.7, **options), model).beta1 == 0.7
+    assert fill_in_options(replace(OWN, **options), model).beta1 == beta1
+    assert fill_in_options(replace(OWN, beta1=0.7, **options), model).beta1 == 0.7
 
 
 def test_all_lexical_rows_are_measured(model):
     with torch.no_grad():
         model.model.embed_tokens.weight.fill_(0.3)
         model.lm_head.weight.fill_(-0.4)
-    measures = measure(model, OWN)
+    measures = rate_inputs(model, OWN)
     assert measures.embedding_rms == pytest.approx((0.3**2 / 2 + 0.4**2 / 2) ** 0.5)
     assert (measures.width, measures.tokens_per_step) == (model.config.hidden_size, 64)
 
 
 def test_a_rate_that_was_given_stays(model):
-    derived = derive_rates(measure(model, OWN), "adamw")
-    settled = settle(replace(OWN, learning_rate=1e-5), model)
+    derived = derive_rates(rate_inputs(model, OWN), "adamw")
+    settled = fill_in_options(replace(OWN, learning_rate=1e-5), model)
     assert (settled.learning_rate, settled.embedding_learning_rate) == (1e-5, derived.embeddings)
-    settled = settle(replace(OWN, embedding_learning_rate=1e-5), model)
+    settled = fill_in_options(replace(OWN, embedding_learning_rate=1e-5), model)
     assert (settled.learning_rate, settled.embedding_learning_rate) == (derived.inner, 1e-5)
 
 
 @pytest.mark.parametrize(("share", "optimiser"), [(0.99, "adamw"), (1.0, "muon")])
 def test_muon_is_used_from_the_step_size_on_at_which_it_costs_little(model, share, optimiser):
     batch = round(share * 100 * MUON_PAYS_FROM * model.config.hidden_size / 100)
-    settled = settle(replace(OWN, batch=batch, length=1), model)
-    derived = derive_rates(measure(model, settled), optimiser)
+    settled = fill_in_options(replace(OWN, batch=batch, length=1), model)
+    derived = derive_rates(rate_inputs(model, settled), optimiser)
     assert settled.optimiser == optimiser
     assert (settled.learning_rate, settled.embedding_learning_rate) == (derived.inner, derived.embeddings)
-    assert settle(replace(OWN, batch=batch, length=1, optimiser="muon"), model).optimiser == "muon"
+    assert fill_in_options(replace(OWN, batch=batch, length=1, optimiser="muon"), model).optimiser == "muon"
 
 
 @pytest.mark.parametrize("plan", ["direct", "embeddings-first", "embeddings-only"])
 def test_plans_of_papers_keep_their_optimiser_and_rate(model, plan):
-    settled = settle(replace(OWN, plan=plan), model)
+    settled = fill_in_options(replace(OWN, plan=plan), model)
     assert all((stage.learning_rate, stage.optimiser) == (5e-4, "adamw") for stage in plan_stages(settled))
 
 
 def test_own_stages_are_trained_by_adamw_unless_they_say_otherwise(model):
     stages = (Stage("one", 3), Stage("two", 4, optimiser="muon"), Stage("three", 5, learning_rate=1e-5))
-    one, two, three = plan_stages(settle(replace(OWN, steps=12, stages=stages), model))
+    one, two, three = plan_stages(fill_in_options(replace(OWN, steps=12, stages=stages), model))
     assert (one.optimiser, one.learning_rate, one.embedding_learning_rate) == ("adamw", 5e-4, None)
     assert (three.optimiser, three.learning_rate) == ("adamw", 1e-5)
-    derived = derive_rates(measure(model, OWN))
+    derived = derive_rates(rate_inputs(model, OWN))
     assert (two.learning_rate, two.embedding_learning_rate) == (derived.inner, derived.embeddings)
 
 
@@ -158,56 +158,56 @@ LARGE = Training(steps=100, batch=64)
     ("times", "batch"), [(MOST_EPOCHS, 64), (1.01 * MOST_EPOCHS, 32), (4 * MOST_EPOCHS, 16), (100.0, LEAST_BATCH)]
 )
 def test_steps_have_fewer_sequences_if_the_text_would_be_seen_too_often(times, batch):
-    assert settle_batch(LARGE, round(100 * 64 / times), 1).batch == batch
+    assert fit_batch_to_text(LARGE, round(100 * 64 / times), 1).batch == batch
 
 
 def test_as_many_sequences_as_requested_if_the_plan_or_the_options_say_so():
-    assert settle_batch(replace(LARGE, plan="direct"), 100, 1).batch == 64
-    assert settle_batch(replace(LARGE, stages=(Stage("one", 100),)), 100, 1).batch == 64
-    assert settle_batch(replace(LARGE, most_epochs=64.0), 100, 1).batch == 64
-    assert settle_batch(replace(LARGE, plan="direct", most_epochs=32.0), 100, 1).batch == 32
-    assert settle_batch(LARGE, None, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, plan="direct"), 100, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, stages=(Stage("one", 100),)), 100, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, most_epochs=64.0), 100, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, plan="direct", most_epochs=32.0), 100, 1).batch == 32
+    assert fit_batch_to_text(LARGE, None, 1).batch == 64
 
 
 @pytest.mark.parametrize(("given", "settled"), [(None, None), (64, None), (8, None), (4, 4), (1, 1)])
 def test_neither_processes_nor_parts_of_a_batch_change_its_size(given, settled):
     for processes in (1, 2, 8):
-        training = settle_batch(replace(LARGE, micro_batch=given), 100, processes)
+        training = fit_batch_to_text(replace(LARGE, micro_batch=given), 100, processes)
         assert (training.batch, training.micro_batch) == (LEAST_BATCH, settled)
 
 
 def test_a_step_is_never_made_smaller_than_the_smallest_one():
-    assert settle_batch(replace(LARGE, batch=36), 100, 1).batch == 9
-    assert settle_batch(replace(LARGE, batch=5), 100, 1).batch == 5
+    assert fit_batch_to_text(replace(LARGE, batch=36), 100, 1).batch == 9
+    assert fit_batch_to_text(replace(LARGE, batch=5), 100, 1).batch == 5
 
 
 def test_more_processes_than_sequences_are_rejected():
     with pytest.raises(InputError, match="steps of 8 sequences, which 16 processes cannot share"):
-        settle_batch(LARGE, 100, 16)
-    assert settle_batch(LARGE, 10_000, 16).batch == 64
+        fit_batch_to_text(LARGE, 100, 16)
+    assert fit_batch_to_text(LARGE, 10_000, 16).batch == 64
 
 
 def test_a_limit_that_nothing_can_keep_is_rejected():
     with pytest.raises(InputError, match="most_epochs is for a model that is trained on the text of one language"):
-        settle_batch(replace(LARGE, most_epochs=2.0), None, 1)
+        fit_batch_to_text(replace(LARGE, most_epochs=2.0), None, 1)
 
 
 def test_how_much_of_a_large_text_is_seen_is_a_share(caplog):
     with caplog.at_level("INFO"):
-        settle_batch(LARGE, 1000 * LARGE.steps * LARGE.batch, 1)
+        fit_batch_to_text(LARGE, 1000 * LARGE.steps * LARGE.batch, 1)
     assert "0.1% of the text is seen" in caplog.text
 
 
 def test_the_best_model_is_kept_where_text_repeats_in_the_smallest_steps(caplog):
     with caplog.at_level("INFO"):
-        often = settle_batch(LARGE, 100, 1)
+        often = fit_batch_to_text(LARGE, 100, 1)
     assert "25 steps, in which the text is seen 2 times, should do better" in caplog.text
     assert (often.patience, often.selects_best) == (PATIENCE, True)
-    seldom = settle_batch(LARGE, 100 * LEAST_BATCH, 1)
+    seldom = fit_batch_to_text(LARGE, 100 * LEAST_BATCH, 1)
     assert (seldom.patience, seldom.selects_best) == (None, False)
-    assert settle_batch(replace(LARGE, patience=9), 100, 1).patience == 9
-    assert not settle_batch(replace(LARGE, keep_best=False), 100, 1).selects_best
-    papers = settle_batch(replace(LARGE, plan="direct"), 100, 1)
+    assert fit_batch_to_text(replace(LARGE, patience=9), 100, 1).patience == 9
+    assert not fit_batch_to_text(replace(LARGE, keep_best=False), 100, 1).selects_best
+    papers = fit_batch_to_text(replace(LARGE, plan="direct"), 100, 1)
     assert (papers.patience, papers.selects_best) == (None, False)
 
 

@@ -28,7 +28,7 @@ from relexify.tokens import copy_backend, encode_sentences
 
 __all__ = [
     "TARGETS",
-    "Inputs",
+    "EncodedData",
     "WordPieces",
     "encode",
     "piece_labels",
@@ -56,7 +56,7 @@ class WordPieces:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class EncodedData:
     """Examples as model inputs.
 
     Attributes:
@@ -78,7 +78,7 @@ class Inputs:
 
 def encode(
     problem: Problem, tokenizer: PreTrainedTokenizerFast, data: Data, length: int, *, token_types: int
-) -> Inputs:
+) -> EncodedData:
     """Encode examples, questions or sentences as model inputs.
 
     Args:
@@ -101,14 +101,14 @@ def encode(
             }
             for tokenized, sentence in zip(pieces, sentences, strict=True)
         ]
-        return Inputs(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
+        return EncodedData(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
     if problem.task.predicts == "choice":
         questions = [each for each in data if isinstance(each, Question)]
         return _encode_questions(questions, tokenizer, len(label_ids), length, token_types)
     if problem.task.predicts == "answer":
         passages = [each for each in data if isinstance(each, Passage)]
         rows, windows = encode_passages(passages, tokenizer, length, token_types)
-        return Inputs(rows, [passage.answers for passage in passages], windows=windows)
+        return EncodedData(rows, [passage.answers for passage in passages], windows=windows)
     examples = [each for each in data if isinstance(each, Example)]
     gold = [example.label for example in examples]
     seconds = None if examples[0].second is None else [example.second or "" for example in examples]
@@ -117,7 +117,7 @@ def encode(
         {**arrays, "labels": label if problem.task.predicts == "number" else label_ids[str(label)]}
         for arrays, label in zip(encoded, gold, strict=True)
     ]
-    return Inputs(rows, gold)
+    return EncodedData(rows, gold)
 
 
 def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, torch.Tensor]:
@@ -202,7 +202,7 @@ def word_tags(sentence: WordPieces, predicted: Sequence[int], tags: Sequence[str
 
 def _encode_questions(
     questions: Sequence[Question], tokenizer: PreTrainedTokenizerFast, most: int, length: int, token_types: int
-) -> Inputs:
+) -> EncodedData:
     """Encode every answer as a pair: the text, and the question with the answer.
 
     All questions get the same number of answers. The ones that are added are empty: training learns that they are
@@ -220,7 +220,7 @@ def _encode_questions(
         sequences = encoded[number * most : (number + 1) * most]  # one for each answer
         rows.append({name: [each[name] for each in sequences] for name in sequences[0]} | {"labels": question.label})
     answers = [len(question.options) for question in questions]
-    return Inputs(rows, [str(question.label) for question in questions], answers=answers)
+    return EncodedData(rows, [str(question.label) for question in questions], answers=answers)
 
 
 def _encode_texts(

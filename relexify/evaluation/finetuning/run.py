@@ -23,7 +23,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
-from relexify.evaluation.finetuning.inputs import TARGETS, Inputs, encode, row_width, stack_rows, word_tags
+from relexify.evaluation.finetuning.inputs import TARGETS, EncodedData, encode, row_width, stack_rows, word_tags
 from relexify.evaluation.finetuning.problem import Problem, find_labels
 from relexify.evaluation.finetuning.windows import find_answers
 from relexify.evaluation.metrics import confusion
@@ -201,7 +201,7 @@ class FineTuner:
             # Loaded again: encoding the examples left truncation on, which tokenizer.json would keep.
             save_tokenizer(load_tokenizer(self.model), beside)
 
-    def score(self, model: PreTrainedModel, data: Inputs, *, padding: int | None = None) -> SeedResult:
+    def score(self, model: PreTrainedModel, data: EncodedData, *, padding: int | None = None) -> SeedResult:
         """Score a model on encoded data; words that the model did not see count too."""
         task, labels = self.problem.task, self.problem.labels
         logits = self._logits(model, data.rows, self.padding if padding is None else padding)

@@ -14,9 +14,9 @@ __all__ = [
     "MissingKey",
     "Mistake",
     "Mistakes",
-    "Origin",
     "UnknownKey",
     "UnsetVariable",
+    "ValueOrigin",
     "describe_value",
     "explained",
     "located",
@@ -83,7 +83,7 @@ class Mistakes(Exception):
         self.found = found
 
 
-class Origin:
+class ValueOrigin:
     """Where the values of a recipe come from, for messages."""
 
     def __init__(self, file: Path, overridden: frozenset[str] = frozenset()) -> None:
@@ -114,7 +114,7 @@ def located(key: str) -> Iterator[None]:
 
 
 @contextmanager
-def explained(origin: Origin) -> Iterator[None]:
+def explained(origin: ValueOrigin) -> Iterator[None]:
     """Raise an `InputError` with one sentence in place of the mistakes that are raised inside."""
     try:
         yield
@@ -122,7 +122,7 @@ def explained(origin: Origin) -> Iterator[None]:
         raise InputError(_explain(mistakes.found, origin)) from mistakes
 
 
-def _explain(found: Sequence[Mistake], origin: Origin) -> str:
+def _explain(found: Sequence[Mistake], origin: ValueOrigin) -> str:
     """Return one sentence about the first mistake; an unknown key comes first, because others follow from it."""
     first = min(found, key=lambda mistake: {UnknownKey: 0, MissingKey: 2}.get(type(mistake.error), 1))
     key, error = first.key, first.error

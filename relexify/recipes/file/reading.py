@@ -25,8 +25,8 @@ from relexify.recipes.file.mistakes import (
     MissingKey,
     Mistake,
     Mistakes,
-    Origin,
     UnknownKey,
+    ValueOrigin,
     describe_value,
     explained,
 )
@@ -73,7 +73,7 @@ Reader = Callable[[object, Location], Any]
 """Returns a value as the program takes it; raises `InputError` or `Mistakes`."""
 
 
-def read_changes(options: Options, table: object, location: Location, origin: Origin) -> Options:
+def read_changes(options: Options, table: object, location: Location, origin: ValueOrigin) -> Options:
     """Return options with the values that a table has in place of their own.
 
     Args:

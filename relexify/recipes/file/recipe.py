@@ -36,13 +36,13 @@ import tomli_w
 
 from relexify.errors import InputError
 from relexify.recipes.file.comparison import RUNS, CompareOptions
-from relexify.recipes.file.mistakes import InvalidValue, Origin, explained, located
+from relexify.recipes.file.mistakes import InvalidValue, ValueOrigin, explained, located
 from relexify.recipes.file.named import find_recipe, folder_of_paths
 from relexify.recipes.file.overrides import override
 from relexify.recipes.file.reading import Location, Reader, build, read_changes, read_keys, read_table, read_value
 from relexify.recipes.file.schema import TOP, Convert
 from relexify.recipes.file.tasks import TaskEntry
-from relexify.recipes.file.writing import table_of, written
+from relexify.recipes.file.writing import table_of, toml_value
 from relexify.registry import choose, suggestion
 from relexify.steps import STEPS, ModelName, Step
 from relexify.text import TextInput
@@ -113,7 +113,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """
     file = find_recipe(path)
     table, overridden = override(_parse(file), overrides)
-    origin = Origin(Path(path), overridden)
+    origin = ValueOrigin(Path(path), overridden)
     # Conflicts come first: what a table lacks does not matter if the table should not be there.
     for name, step in STEPS.items():
         for other, reason in step.conflicts.items():
@@ -159,7 +159,7 @@ def recipe_text(recipe: Recipe) -> str:
     kinds = get_type_hints(Recipe, include_extras=True)
     named = {name: getattr(recipe, name) for name in ("output", "model", "corpus", "held_out")}
     table: dict[str, Any] = {"title": recipe.title}
-    table |= {name: written(value, kinds[name], name) for name, value in named.items() if value is not None}
+    table |= {name: toml_value(value, kinds[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
         runs: list[str | dict[str, Any]] = []
@@ -189,7 +189,7 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
     for name, given in changes.items():
         options = tables[choose(name, tables, "table of this recipe")]
         location = Location(folder_of_paths(recipe.source), name)
-        tables[name] = read_changes(options, given, location, Origin(recipe.source))
+        tables[name] = read_changes(options, given, location, ValueOrigin(recipe.source))
     return tables
 
 
@@ -221,7 +221,7 @@ def _parse(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} has a number of thousands of digits: shorten it") from error
 
 
-def _check_runs(recipe: Recipe, origin: Origin) -> None:
+def _check_runs(recipe: Recipe, origin: ValueOrigin) -> None:
     """Validate the changes and the plan of every run of a comparison."""
     step = recipe.last_training
     if recipe.compare is None or step is None:
@@ -247,7 +247,7 @@ def _check_runs(recipe: Recipe, origin: Origin) -> None:
             )
 
 
-def _check_tasks(recipe: Recipe, origin: Origin) -> None:
+def _check_tasks(recipe: Recipe, origin: ValueOrigin) -> None:
     """Validate that tasks have distinct names, start from tasks above them, and name languages that the model has."""
     titles = [entry.title for entry in recipe.tasks]
     languages = recipe.languages

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from relexify.errors import InputError
-from relexify.recipes.file.mistakes import Origin
+from relexify.recipes.file.mistakes import ValueOrigin
 from relexify.recipes.file.overrides import override
 from relexify.recipes.file.reading import Location, read_changes
 from relexify.recipes.file.schema import ELSEWHERE, default_of, flattened_classes
@@ -109,7 +109,7 @@ def _attribute_docs(options: type[Any]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in found}
 
 
-class _CommandLine(Origin):
+class _CommandLine(ValueOrigin):
     """The command line as the origin of values of a table."""
 
     def __init__(self, table: str) -> None:

@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.recipes.file.paths import written_model, written_path, written_text
 from relexify.recipes.file.schema import keys_of, member_of
 
-__all__ = ["table_of", "written"]
+__all__ = ["table_of", "toml_value"]
 
 
 def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str, Any]:
@@ -32,11 +32,11 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
         value = getattr(options, key.container).get(key.name) if key.container else getattr(options, key.name)
         usual = getattr(around, key.name) if around is not None and key.is_inherited else key.default
         if value is not None and value != usual:
-            table[key.name] = written(value, key.kind, key.name, usual, options)
+            table[key.name] = toml_value(value, key.kind, key.name, usual, options)
     return table
 
 
-def written(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
+def toml_value(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
     """Return a value as TOML can hold it, so that `read_value` reads it back.
 
     Args:
@@ -61,13 +61,13 @@ def written(value: Any, kind: Any, name: str, default: Any = None, around: Any =
     if "model" in marks:
         return written_model(value)
     if origin is Annotated:
-        return written(value, arguments[0], name, default, around)
+        return toml_value(value, arguments[0], name, default, around)
     if kind is Path:
         return written_path(_named(value, name))
     if is_dataclass(value):
         return table_of(value, default if is_dataclass(default) else None, around)
     if isinstance(value, tuple):
-        return [written(item, arguments[0] if arguments else Any, name, None, around) for item in value]
+        return [toml_value(item, arguments[0] if arguments else Any, name, None, around) for item in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 

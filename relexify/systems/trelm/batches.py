@@ -24,7 +24,7 @@ from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Direction, Objective, Weighting
-from relexify.systems.trelm.pairs import AlignedPairs, Sentence
+from relexify.systems.trelm.pairs import AlignedPairs, AlignedSentence
 from relexify.training.data.batches import Batch, Batches, Masks
 from relexify.training.data.packing import PackedText
 
@@ -104,7 +104,7 @@ class PairBatches:
             return self._translation(pair)
         return self._masked_pair(pair, position)
 
-    def _translation(self, pair: tuple[Sentence, Sentence]) -> Row:
+    def _translation(self, pair: tuple[AlignedSentence, AlignedSentence]) -> Row:
         """Return a row of CdLM: one sentence is read, every token of the other is a label.
 
         The special tokens around both sentences are aligned to each other.
@@ -128,7 +128,7 @@ class PairBatches:
             "labels": self._framed(written.ids, 1 - self.read),
         }
 
-    def _masked_target(self, sentence: Sentence, position: int) -> Row:
+    def _masked_target(self, sentence: AlignedSentence, position: int) -> Row:
         """Return a row of MLM on a target sentence, with the same arrays as the rows of the pairs."""
         ids = self._framed(sentence.ids, TARGET)
         own = np.arange(len(ids))
@@ -152,7 +152,7 @@ class PairBatches:
             row["bridge"] = own
         return row
 
-    def _masked_pair(self, pair: tuple[Sentence, Sentence], position: int) -> Row:
+    def _masked_pair(self, pair: tuple[AlignedSentence, AlignedSentence], position: int) -> Row:
         """Return a row of TLM or BRLM: a sentence and its translation in one sequence, with masks in both."""
         read, written = pair[self.read], pair[1 - self.read]
         before, after = self.frames[self.read]

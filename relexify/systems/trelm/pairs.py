@@ -32,13 +32,13 @@ from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
 from relexify.text import TextInput
 
-__all__ = ["AlignedPairs", "Sentence", "align_pairs", "check_bitext", "load_pairs", "open_bitext"]
+__all__ = ["AlignedPairs", "AlignedSentence", "align_pairs", "check_bitext", "load_pairs", "open_bitext"]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Sentence:
+class AlignedSentence:
     """One side of a sentence pair.
 
     Attributes:
@@ -70,13 +70,13 @@ class AlignedPairs:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def pair(self, number: int) -> tuple[Sentence, Sentence]:
+    def pair(self, number: int) -> tuple[AlignedSentence, AlignedSentence]:
         """Return a pair: source and target."""
         line = int(self.lines[number])
 
-        def sentence(side: Side, positions: np.ndarray) -> Sentence:
+        def sentence(side: Side, positions: np.ndarray) -> AlignedSentence:
             tokens = slice(side.units[side.lines[line]], side.units[side.lines[line + 1]])
-            return Sentence(side.ids[tokens].astype(np.int64), positions[tokens].astype(np.int64))
+            return AlignedSentence(side.ids[tokens].astype(np.int64), positions[tokens].astype(np.int64))
 
         source, target = self.sides
         return sentence(source, self.positions[0]), sentence(target, self.positions[1])

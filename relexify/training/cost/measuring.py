@@ -21,7 +21,7 @@ from relexify.training.data.batches import Batch
 from relexify.training.engine.stage import train_stage
 from relexify.training.job import TrainingData
 from relexify.training.plan import Training, plan_stages
-from relexify.training.rates import settle
+from relexify.training.rates import fill_in_options
 from relexify.training.trainable import check_trainable
 
 __all__ = ["Measured", "measure_training"]
@@ -92,7 +92,7 @@ def measure_training(model: str | Path, training: Training) -> Measured:
     steps, batch = (GPU_STEPS, training.batch) if on_gpu else (CPU_STEPS, min(CPU_BATCH, training.batch))
     check_trainable(made, training)
     tokens_per_step = training.tokens_per_step
-    training = settle(training, made)
+    training = fill_in_options(training, made)
     stage = replace(plan_stages(training)[-1], steps=steps, warmup_steps=0)
     training = replace(
         training,

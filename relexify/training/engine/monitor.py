@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from relexify.progress import Advance, estimate
+from relexify.progress import Advance, describe_estimate
 
 __all__ = ["BITS", "PERPLEXITY", "StageMonitor"]
 
@@ -157,7 +157,9 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         advice = ""
         if seconds > LONG_TRAINING:
             advice = "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
-        logger.info("the remaining %d steps take %s on %s (%s)%s", steps, estimate(seconds), where, speed, advice)
+        logger.info(
+            "the remaining %d steps take %s on %s (%s)%s", steps, describe_estimate(seconds), where, speed, advice
+        )
 
     def _is_save_due(self, step: int, devices: int) -> bool:
         if self.save_every is not None:

@@ -30,7 +30,7 @@ def main() -> None:
     import torch
 
     import relexify as rx
-    from relexify.training.plan import Training
+    from relexify.training.options import Training
     from relexify.training.run import train
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

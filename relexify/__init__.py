@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from relexify.systems.trelm.run import run_trelm as trelm
     from relexify.text import Corpus
     from relexify.training.cost.estimate import estimate
-    from relexify.training.plan import Training
+    from relexify.training.options import Training
     from relexify.training.run import train
 
 __all__ = [
@@ -114,7 +114,7 @@ _MODULES = {
     "RelexifyError": "errors",
     "Rotation": "evidence.alignment",
     "TextScoring": "evaluation.text",
-    "Training": "training.plan",
+    "Training": "training.options",
     "Transfer": "systems.transfer.options",
     "Trelm": "systems.trelm.options",
     "WordVectors": "evidence.vectors",

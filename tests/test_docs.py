@@ -23,7 +23,8 @@ from relexify.methods.registry import METHODS
 from relexify.recipes.file.comparison import RUNS
 from relexify.recipes.file.named import shipped_recipes
 from relexify.recipes.file.settings import apply_settings, describe_options
-from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, PLANS, Training
+from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, Training
+from relexify.training.plan import PLANS
 from relexify.training.rates import EMBEDDING_BETA1
 from tests.pages import PAGES, ROOT, commands
 

@@ -25,7 +25,7 @@ from relexify.storage.files import check_output, write_file, write_folder
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.run import train
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
 from relexify.text import TextInput
 from relexify.training.curve import Curve
-from relexify.training.plan import DECAYING, Training
+from relexify.training.options import DECAYING, Training
 from relexify.training.result import selected_step
 from relexify.training.summary import judge_training
 

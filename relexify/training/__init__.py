@@ -1,6 +1,7 @@
 """The training engine. It knows no particular system: models describe themselves through `protocol.py`.
 
-plan.py       `Training` and `Stage`: the options, relexify's own plan, and the plans of the papers
+options.py    `Training` and `Stage`: the options
+plan.py       the stages of a training: relexify's own plan, and the plans of the papers
 rates.py      what options leave open, such as learning rates, derived from model and text
 precision.py  the number format that parameters are trained in
 run.py        `train`: stage after stage in a work folder, resumable, then the result

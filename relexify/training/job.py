@@ -26,7 +26,7 @@ from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
 

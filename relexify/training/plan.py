@@ -1,217 +1,30 @@
-"""Training options: stages, relexify's own plan, and the plans that the papers describe.
-
-A stage names what it trains; everything else stays bit-identical. Each stage has its own Trainer run, with its own
-optimiser and schedule, because a run whose frozen parameters change halfway cannot be resumed.
-"""
+"""Plans: the stages of a training of any length, relexify's own and those that the papers describe."""
 
 from __future__ import annotations
 
-import importlib.util
-import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number, check_positive
-from relexify.pretrained.precision import PRECISIONS
-from relexify.steps import INHERITED
-from relexify.storage.fingerprint import NO_EFFECT, content_of, describe
-from relexify.text import Corpus, TextInput
+from relexify.errors import InputError, check_choice
+from relexify.storage.fingerprint import describe
+from relexify.training.options import (
+    ADAM,
+    DECAYING,
+    EMBEDDINGS,
+    EVERYTHING,
+    LOOKAHEAD,
+    MUON,
+    OWN_PLAN,
+    WHOLE_STATE,
+    Stage,
+    Training,
+    check_stage,
+    check_training,
+)
 
-__all__ = ["PLANS", "Plan", "PlannedStage", "Stage", "Training", "plan_stages", "training_identity"]
-
-EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
-DECAYING = ("linear", "cosine")
-SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
-ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
-OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
-OWN_PLAN = "relexify"
-INNER_PRECISIONS = ("float32", "bfloat16")
-WHOLE_STATE = "float32"
-OPTIMISER_STATES = (WHOLE_STATE, "8-bit", "paged", "paged-8-bit")
-REPORTERS = ("tensorboard", "wandb", "trackio")
-LEAST_INTERVAL = 10
-"""Steps between two scores in a short run; scoring takes as long as many steps there."""
-PAPERS_RATE = 5e-4
-"""Learning rate of AdamW if none is given (Minixhofer et al. 2022, Table 6)."""
-PAPERS_BETA1 = 0.9
-"""β1 of AdamW if none is given (same table)."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of a training, with its own trained parameters, optimiser and schedule.
-
-    Attributes:
-        name: Its name in messages and folders.
-        steps: Optimiser steps.
-        trains: `"everything"`, `"embeddings"` (all that has one entry per token: embedding, head, output bias),
-            `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
-        learning_rate: Peak learning rate of all parameters but the embeddings. If None, it follows from the model and
-            the tokens per step in the plan `relexify` and with `muon` (`rates.py`), and is 5e-4 otherwise.
-        embedding_learning_rate: Peak learning rate of the embeddings. If None, it follows likewise, or is
-            `learning_rate`.
-        warmup_steps: Steps in which the rate rises from zero to the peak.
-        schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
-            warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
-        final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
-        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
-    """
-
-    name: str
-    steps: int
-    trains: str = EVERYTHING
-    learning_rate: float | None = field(default=None, metadata=INHERITED)
-    embedding_learning_rate: float | None = field(default=None, metadata=INHERITED)
-    warmup_steps: int = 0
-    schedule: str = field(default="linear", metadata=INHERITED)
-    final_rate: float | None = field(default=None, metadata=INHERITED)
-    optimiser: str = field(default=ADAM, metadata=INHERITED)
-
-
-@dataclass(frozen=True)
-class Training:
-    """Training options. Learning rates follow from model and text; other defaults are those of WECHSEL (Table 6).
-
-    Attributes:
-        steps: Optimiser steps of all stages together.
-        batch: Sequences per step, over all devices together; fewer if `most_epochs` requires it.
-        length: Tokens per sequence.
-        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
-            derived from model and text.
-        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
-        plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
-        stages: Your own stages instead of a plan; `steps` is then their sum.
-        warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
-        schedule: How the learning rate continues after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`.
-        final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; that of the plan if not given.
-        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
-            plan if not given.
-        lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
-        lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
-        average: If given, a moving average of the weights with this decay, such as 0.99, is scored and kept instead of
-            the weights themselves.
-        weight_decay: Weight decay of all parameters but biases and norms.
-        beta1: β1 of Adam; if None, 0.9, and in the plan `relexify` with `muon` 0.8.
-        beta2: β2 of Adam.
-        epsilon: ε of Adam.
-        clip: Largest norm of a gradient.
-        masking: Share of the tokens that a masked language model has to predict.
-        source_corpus: Text in the first language of a model with two, so that it is not forgotten; both languages are
-            then scored.
-        source_held_out: Text in that language to score on; if None, one line in 100 of its text is held out.
-        source_share: Share of the sequences that are taken from `source_corpus`; with 0, that language is scored, but
-            not trained.
-        keep_rows: Keep the rows of the tokens that a model had before its vocabulary was extended, bit for bit; only
-            those of added tokens, and inner parameters, are trained.
-        most_epochs: Times that the text is seen at most, as far as possible: steps get half as many sequences, or a
-            quarter and so on, but not fewer than 8. By default 2 in the plan `relexify`, and without limit otherwise.
-        micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
-            device takes its whole share of the batch.
-        evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
-            of all steps (unless it is all of them) and after the last. By default a twentieth of all steps, but at
-            least ten, or a quarter of a run of fewer than forty.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 with CUDA and 8,192 without by default.
-        snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
-        patience: Stop after this number of scores without a better one.
-        keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
-        save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
-            processes they are as frequent as scores.
-        precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
-        inner_precision: Number format of inner parameters while they are trained: `float32`, or `bfloat16`, which
-            halves the memory of these parameters, their gradients and the state of their optimiser, but rounds their
-            updates; everything is then computed in bfloat16.
-        optimiser_state: How AdamW keeps its two moments: `float32`; `8-bit`, a quarter of it; `paged`, in memory that
-            moves between GPU and host as needed; or `paged-8-bit`. All but the first need the package bitsandbytes. The
-            momentum of Muon stays as it is.
-        lora_rank: If given, inner matrices are trained through low-rank adapters of this rank (LoRA) with `adamw`, and
-            all other parameters but the embeddings are kept as they are.
-        lora_alpha: Adapters are added with the factor `lora_alpha / lora_rank`; twice the rank by default.
-        lora_merged: Whether adapters are merged into the model at the end; if not, those of the last stage are written
-            to `adapters` in the output, for `peft`, and the inner parameters there are those of the source.
-        checkpoint_activations: Compute the activations inside a layer again for the backward pass instead of keeping
-            them, which takes less memory and about a third more time.
-        compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
-        report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
-            by default, if it is installed.
-        seed: Seed of the order of the text, of masks and of dropout.
-    """
-
-    steps: int = 1_000
-    batch: int = 64
-    length: int = 512
-    learning_rate: float | None = None
-    embedding_learning_rate: float | None = None
-    plan: str = OWN_PLAN
-    stages: tuple[Stage, ...] = ()
-    warmup: float | None = None
-    schedule: str = "linear"
-    final_rate: float | None = None
-    optimiser: str | None = None
-    lookahead_steps: int = 5
-    lookahead_alpha: float = 0.5
-    average: float | None = None
-    weight_decay: float = 0.01
-    beta1: float | None = None
-    beta2: float = 0.98
-    epsilon: float = 1e-6
-    clip: float = 1.0
-    masking: float = 0.15
-    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    source_share: float = 0.25
-    keep_rows: bool = False
-    most_epochs: float | None = None
-    micro_batch: int | None = None
-    evaluate_every: int | None = None
-    held_out_bytes: int | None = None
-    snapshots: tuple[int, ...] = ()
-    patience: int | None = None
-    keep_best: bool | None = None
-    save_every: int | None = field(default=None, metadata=NO_EFFECT)
-    precision: str = "auto"
-    inner_precision: str = "float32"
-    optimiser_state: str = WHOLE_STATE
-    lora_rank: int | None = None
-    lora_alpha: float | None = None
-    lora_merged: bool = True
-    checkpoint_activations: bool = field(default=False, metadata=NO_EFFECT)
-    compile: bool | None = field(default=None, metadata=NO_EFFECT)
-    report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
-    seed: int = 0
-
-    @property
-    def tokens_per_step(self) -> int:
-        """Tokens seen in one step."""
-        return self.batch * self.length
-
-    @property
-    def evaluation_interval(self) -> int:
-        """Steps between two scores on held-out text."""
-        return self.evaluate_every or max(self.steps // 20, min(LEAST_INTERVAL, -(-self.steps // 4)))
-
-    @property
-    def selects_best(self) -> bool:
-        """Whether the model with the best score is kept instead of the last one."""
-        return self.patience is not None if self.keep_best is None else self.keep_best
-
-    def updated(self, **values: Any) -> Training:
-        """Return this training with the values that a recipe has; with stages, `steps` is their sum.
-
-        Raises:
-            InputError: The values have stages and another number of steps.
-        """
-        if stages := values.get("stages"):
-            total = sum(stage.steps for stage in stages)
-            if values.get("steps", total) != total:
-                raise InputError(
-                    f"steps is {values['steps']}, but the stages have {total} steps together: leave steps out, or "
-                    "change the stages"
-                )
-            values["steps"] = total
-        return replace(self, **values)
+__all__ = ["PLANS", "Plan", "PlannedStage", "plan_stages", "training_identity"]
 
 
 @dataclass(frozen=True)
@@ -288,9 +101,9 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
         InputError: An option has an impossible value.
     """
     stages = training.stages or _from_plan(training)
-    _check_training(training)
+    check_training(training)
     for stage in stages:
-        _check_stage(stage)
+        check_stage(stage)
         if training.lora_rank and stage.optimiser == MUON:
             raise InputError("muon trains whole matrices, and lora_rank only adapters: leave out one of the two")
         if training.optimiser_state != WHOLE_STATE and stage.optimiser == LOOKAHEAD:
@@ -351,89 +164,3 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
         )
         start = end
     return tuple(stages)
-
-
-_POSITIVE = (
-    "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
-    "lookahead_steps", "lora_rank",
-)  # fmt: skip
-_LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
-
-
-def _check_training(training: Training) -> None:  # noqa: PLR0912 (one check after the other)
-    for name in _POSITIVE:
-        check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
-    if training.length < 8:
-        raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
-    for name in ("warmup", "masking", "source_share"):
-        share = getattr(training, name)
-        if share is not None and not 0 <= share <= 1:
-            raise InputError(f"{name} = {share} is not a share: give a number from 0 to 1")
-    if training.masking == 0:
-        raise InputError("masking = 0 leaves a masked language model nothing to learn: give a share such as 0.15")
-    if training.source_share == 1:
-        raise InputError("source_share = 1 leaves no text of the target language: give a share such as 0.25")
-    if training.source_held_out is not None and training.source_corpus is None:
-        raise InputError("source_held_out is given without text of the same language: give `source_corpus`")
-    check_choice("precision", training.precision, PRECISIONS)
-    if training.inner_precision not in INNER_PRECISIONS:
-        choices = " or ".join(INNER_PRECISIONS)
-        raise InputError(f"there is no inner_precision {training.inner_precision!r}: choose {choices}")
-    check_choice("optimiser_state", training.optimiser_state, OPTIMISER_STATES)
-    if training.micro_batch and training.batch % training.micro_batch:
-        raise InputError(
-            f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
-            "give a micro_batch that divides it"
-        )
-    for name in ("weight_decay", "beta1", "beta2", "epsilon", "clip"):
-        value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf
-        if (value is not None and not 0 <= value < limit) or (name == "clip" and value == 0):
-            raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
-    check_positive("most_epochs", training.most_epochs)
-    check_positive("lookahead_alpha", training.lookahead_alpha, 1)
-    check_positive("average", training.average, 1)
-    check_positive("lora_alpha", training.lora_alpha)
-    if training.lora_rank and training.snapshots:
-        raise InputError("snapshots cannot be taken of a model with adapters: leave out snapshots or lora_rank")
-    if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:
-        raise InputError(
-            f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
-            "steps: the model at the start and at the end is there anyway"
-        )
-    check_number("seed", training.seed, 0, LARGEST_SEED)
-    for name in training.report_to or ():
-        if name not in REPORTERS:
-            raise InputError(f"training cannot report to {name!r}: choose from {', '.join(REPORTERS)}")
-        if importlib.util.find_spec(name) is None:
-            if name == "tensorboard":
-                raise MissingExtra(name, "writing a log for TensorBoard", name)
-            raise InputError(f"reporting to {name} needs the package {name}: pip install {name}")
-
-
-def _check_stage(stage: Stage) -> None:
-    if not re.fullmatch(r"\w[\w.+-]*", stage.name):
-        raise InputError(f"a stage is called {stage.name!r}, which names no folder: use letters, digits, '-' and '.'")
-    if stage.steps < 1:
-        raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
-    for name in ("learning_rate", "embedding_learning_rate"):
-        check_positive(name, getattr(stage, name), 1)
-    check_choice("schedule", stage.schedule, SCHEDULES)
-    if stage.final_rate is not None and not 0 <= stage.final_rate < 1:
-        raise InputError(f"final_rate = {stage.final_rate} is not a share of the peak: give 0 or more, and less than 1")
-    if stage.final_rate and stage.schedule not in DECAYING:
-        raise InputError(f"final_rate has no effect with the schedule {stage.schedule}: leave it out")
-    check_choice("optimiser", stage.optimiser, OPTIMISERS)
-    if stage.embedding_learning_rate is not None and stage.optimiser == LOOKAHEAD:
-        raise InputError(
-            f"embedding_learning_rate = {stage.embedding_learning_rate} has no effect with the optimiser "
-            f"{LOOKAHEAD}, which has one rate for all parameters: leave it out, or choose {ADAM} or {MUON}"
-        )
-    if not 0 <= stage.warmup_steps <= stage.steps:
-        raise InputError(f"the stage {stage.name!r} warms up for {stage.warmup_steps} of its {stage.steps} steps")
-    try:
-        re.compile(stage.trains)
-    except re.error as error:
-        raise InputError(
-            f"the stage {stage.name!r} trains {stage.trains!r}, which is neither {EVERYTHING}, {EMBEDDINGS} nor "
-            f"{INNER}, nor a regular expression ({error})"
-        ) from error

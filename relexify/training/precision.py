@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedModel
 
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.protocol import lexical_parameter_ids
 
 __all__ = ["cast_for_training"]

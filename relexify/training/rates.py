@@ -18,7 +18,8 @@ from transformers import PreTrainedModel
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of
-from relexify.training.plan import ADAM, MUON, OWN_PLAN, PAPERS_RATE, PLANS, Stage, Training
+from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Stage, Training
+from relexify.training.plan import PLANS
 from relexify.training.protocol import lexical_parameter_names
 
 __all__ = [

@@ -12,7 +12,8 @@ from typing import Any
 
 from relexify.steps import STEPS, RunContext, Step, StepTraining
 from relexify.storage.work import WorkFolder
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from relexify.storage.work import WorkFolder, finished_run, output_notes, read_entry
 from relexify.training.curve import Curve
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 
 __all__ = ["CURVE_FILE", "TrainingResult", "check_training_output", "load_result", "selected_step"]
 

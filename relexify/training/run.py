@@ -32,7 +32,8 @@ from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job, started_processes
-from relexify.training.plan import WHOLE_STATE, Stage, Training, plan_stages, training_identity
+from relexify.training.options import WHOLE_STATE, Stage, Training
+from relexify.training.plan import plan_stages, training_identity
 from relexify.training.rates import fill_in_options, fit_batch_to_text
 from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
 

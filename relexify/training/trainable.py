@@ -12,7 +12,8 @@ from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.loading import headed_meta_model, meta_model
 from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
-from relexify.training.plan import MUON, WHOLE_STATE, Training, plan_stages
+from relexify.training.options import MUON, WHOLE_STATE, Training
+from relexify.training.plan import plan_stages
 from relexify.training.protocol import lexical_parameter_names
 
 __all__ = ["check_halves", "check_language_model", "check_stages", "check_trainable", "check_trainable_name"]

@@ -8,7 +8,7 @@ from relexify.methods.baselines import random
 from relexify.methods.parts.translations import translations
 from relexify.recipes.demo import Demonstration, make_material, run_demonstration
 from relexify.tokens import train_tokenizer_like, vocabulary_of
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from tests import pico
 
 MATERIAL = make_material(0, 500, limit=150_000)

@@ -19,7 +19,7 @@ from relexify.progress import report_to
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.data.packing import PackedText, pack
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import train
 from tests import pico

@@ -14,7 +14,8 @@ from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model
 from relexify.training.engine.adapters import ADAPTERS, add_adapters
 from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 from relexify.training.trainable import check_trainable
 from tests import pico
 from tests.training.runs import TRAINING, Moment, assert_close, assert_same_bits, tensors

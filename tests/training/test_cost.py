@@ -21,7 +21,7 @@ from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
-from relexify.training.plan import Stage, Training
+from relexify.training.options import Stage, Training
 from relexify.training.rates import Rates
 from tests import pico
 

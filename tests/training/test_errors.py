@@ -23,7 +23,7 @@ from relexify.progress import report_to
 from relexify.storage.checkpoints import SEAL, seal
 from relexify.storage.locks import only_one
 from relexify.text import Corpus
-from relexify.training.plan import Stage, Training
+from relexify.training.options import Stage, Training
 from tests import pico
 from tests.hostile import MakeFolder
 from tests.processes import in_a_process

@@ -10,7 +10,7 @@ import torch
 
 from relexify.errors import InputError
 from relexify.training.engine.freezing import trained_names
-from relexify.training.plan import Stage
+from relexify.training.options import Stage
 from tests import pico
 from tests.training.runs import TRAINING, Moment, tensors
 

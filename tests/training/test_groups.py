@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from relexify.errors import InputError
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.rates import Rates
 from relexify.training.trainable import check_stages
 from tests import pico

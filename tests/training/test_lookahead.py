@@ -12,7 +12,7 @@ from torch.optim import AdamW
 
 from relexify.training.engine.arguments import stage_optimiser
 from relexify.training.engine.lookahead import LookaheadAdamW
-from relexify.training.plan import Stage, Training
+from relexify.training.options import Stage, Training
 from relexify.training.rates import OTHER_SHARE
 from tests import pico
 

@@ -14,7 +14,8 @@ from relexify.errors import InputError, MissingExtra
 from relexify.training.cost.estimate import estimate
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import MuonAdamW
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 from relexify.training.rates import Rates
 from relexify.training.trainable import check_trainable
 from tests import pico

@@ -10,7 +10,7 @@ import torch
 from relexify.errors import InputError
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
 from tests import pico

@@ -14,7 +14,8 @@ from relexify.errors import InputError
 from relexify.progress import report_to, runs_follow
 from relexify.training.engine import monitor
 from relexify.training.engine.arguments import evaluated_steps
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 from tests.training.runs import TRAINING
 
 

@@ -12,7 +12,8 @@ from transformers import get_scheduler
 
 from relexify.errors import InputError
 from relexify.training.engine.arguments import stage_arguments
-from relexify.training.plan import PLANS, Stage, Training, plan_stages
+from relexify.training.options import Stage, Training
+from relexify.training.plan import PLANS, plan_stages
 
 
 def summary(training: Training) -> list[tuple[str, int, str, int]]:

@@ -11,7 +11,8 @@ import torch
 from relexify.errors import InputError
 from relexify.storage.work import read_notes
 from relexify.systems.bilingual.model import BilingualModel
-from relexify.training.plan import Stage, Training, plan_stages
+from relexify.training.options import Stage, Training
+from relexify.training.plan import plan_stages
 from relexify.training.rates import (
     EMBEDDING_RATE,
     INNER_RATE,

@@ -15,7 +15,7 @@ from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_model
 from relexify.steps import STEPS, RunContext
 from relexify.text import Corpus
-from relexify.training.plan import Stage
+from relexify.training.options import Stage
 from tests.training.runs import TRAINING, Run, assert_same_bits
 
 SHORT = replace(TRAINING, steps=2, evaluate_every=2, save_every=None)

@@ -15,7 +15,7 @@ from relexify.registry import Registry
 from relexify.storage.checkpoints import SEAL
 from relexify.storage.work import read_notes
 from relexify.training import run as training_run
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits

@@ -13,7 +13,7 @@ from accelerate import DistributedType, PartialState
 
 from relexify.errors import InputError
 from relexify.training.curve import Curve
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.result import CURVE_FILE, TrainingResult
 from tests.processes import in_two_processes
 from tests.training.runs import (

@@ -11,7 +11,8 @@ from relexify.registry import choose
 from relexify.systems.transfer.checks import validate_transfer
 from relexify.systems.transfer.defaults import ADVICE_BATCH, ADVICE_BYTES, ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.options import Transfer, given_translations, with_method
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 
 __all__ = ["BASELINE", "DEFAULT", "Advise", "planned_runs"]
 

@@ -42,7 +42,7 @@ from relexify.systems.transfer.options import method_options, with_method, witho
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
 from relexify.training.curve import Curve
-from relexify.training.plan import Training
+from relexify.training.options import Training
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from relexify.storage.fingerprint import content_of
 from relexify.text import Corpus, TextInput
-from relexify.training.plan import LOOKAHEAD, Training
+from relexify.training.options import LOOKAHEAD, Training
 
 __all__ = ["RAMEN", "BilingualOptions"]
 

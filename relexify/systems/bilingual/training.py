@@ -22,7 +22,7 @@ from relexify.training.job import (
     source_notes,
     started_processes,
 )
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
 from relexify.training.trainable import check_halves, check_language_model, check_stages

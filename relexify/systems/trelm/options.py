@@ -12,7 +12,8 @@ from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
 from relexify.storage.work import WorkFolder, finished_run, output_notes
 from relexify.text import Corpus, TextInput
-from relexify.training.plan import ADAM, Training, plan_stages
+from relexify.training.options import ADAM, Training
+from relexify.training.plan import plan_stages
 
 __all__ = [
     "COMMONALITY",

@@ -36,7 +36,7 @@ from relexify.training.job import (
     source_notes,
     started_processes,
 )
-from relexify.training.plan import Stage, Training
+from relexify.training.options import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
 from relexify.training.trainable import check_halves, check_trainable

@@ -46,7 +46,7 @@ from relexify.systems.trelm.phases import combine_directions, train_commonality,
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.training.job import source_notes, started_processes
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
 

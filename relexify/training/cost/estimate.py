@@ -18,7 +18,8 @@ from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.loading import meta_model
 from relexify.training.cost.hardware import MOST_GPUS, USABLE, Gpu, choose_gpus, utilisation_of
 from relexify.training.cost.stage import Memory, stage_cost
-from relexify.training.plan import WHOLE_STATE, Training, plan_stages
+from relexify.training.options import WHOLE_STATE, Training
+from relexify.training.plan import plan_stages
 from relexify.training.rates import choose_optimiser, hidden_width
 from relexify.training.trainable import check_trainable
 

@@ -20,7 +20,8 @@ from relexify.scoring import HeldOut
 from relexify.training.data.batches import Batch
 from relexify.training.engine.stage import train_stage
 from relexify.training.job import TrainingData
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 from relexify.training.rates import fill_in_options
 from relexify.training.trainable import check_trainable
 

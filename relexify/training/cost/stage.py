@@ -24,7 +24,7 @@ from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import ITERATIONS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.loss.forward import COMPILED_CHUNK
-from relexify.training.plan import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
+from relexify.training.options import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Rates, hidden_width
 

@@ -17,7 +17,7 @@ from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.monitor import BITS
 from relexify.training.engine.muon import MuonAdamW
-from relexify.training.plan import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
+from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
 from relexify.training.rates import stage_rates
 
 __all__ = ["compiles", "evaluated_steps", "save_interval", "stage_arguments", "stage_callbacks", "stage_optimiser"]

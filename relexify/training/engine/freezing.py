@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from relexify.errors import InputError
 from relexify.pretrained.lexical import lexical_axes
-from relexify.training.plan import EMBEDDINGS, EVERYTHING, INNER
+from relexify.training.options import EMBEDDINGS, EVERYTHING, INNER
 from relexify.training.protocol import lexical_parameter_names
 
 __all__ = ["KeptRows", "freeze_all_but", "trained_names"]

@@ -40,7 +40,7 @@ from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import WHOLE_STATE, Stage, Training
+from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.precision import cast_for_training
 
 __all__ = ["StageResult", "train_stage"]

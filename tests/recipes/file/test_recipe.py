@@ -20,7 +20,8 @@ from relexify.recipes.file.settings import apply_settings, describe_options
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
-from relexify.training.plan import Stage, Training, plan_stages
+from relexify.training.options import Stage, Training
+from relexify.training.plan import plan_stages
 
 TOP = 'output = "out"\nmodel = "gpt2"\ncorpus = "text.txt"\n'
 

@@ -26,7 +26,8 @@ from relexify.training.curve import Curve
 from relexify.training.data.batches import Blocks, TwoTexts
 from relexify.training.data.packing import pack
 from relexify.training.loss.forward import loss_forward
-from relexify.training.plan import Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
 from relexify.training.result import CURVE_FILE, TrainingResult
 from tests import pico
 from tests.processes import in_a_process, in_two_processes

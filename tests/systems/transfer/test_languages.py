@@ -12,7 +12,7 @@ from relexify.reports.model_card import render_card
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.run import train
 from tests import pico
 

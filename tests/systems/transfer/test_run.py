@@ -35,7 +35,7 @@ from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import load_transfer, run_transfer
 from relexify.text import Corpus
 from relexify.training import recipe as training_recipe
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from relexify.training.run import train
 from tests import pico
 

@@ -25,7 +25,7 @@ from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.folder import save_with_tokenizers
 from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.phases import train_commonality, train_direction
-from relexify.training.plan import Training
+from relexify.training.options import Training
 from tests import pico
 from tests.processes import in_a_process, in_two_processes
 from tests.training.runs import assert_close

@@ -42,7 +42,8 @@ def demo(
     from dataclasses import replace
 
     from relexify.storage.files import check_output
-    from relexify.training.plan import Training, plan_stages
+    from relexify.training.options import Training
+    from relexify.training.plan import plan_stages
 
     check_output(output, model, overwrite=overwrite)
     plan_stages(Training(steps=steps, seed=seed))

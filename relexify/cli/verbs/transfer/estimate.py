@@ -16,7 +16,8 @@ from relexify.errors import InputError
 from relexify.progress import format_duration
 from relexify.steps import ResultTable
 from relexify.training.cost.hardware import GPUS, choose_gpus
-from relexify.training.plan import PLANS, Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import PLANS, plan_stages
 
 if TYPE_CHECKING:
     from relexify.training.cost.estimate import Estimate

@@ -13,7 +13,8 @@ from relexify.cli.options import PLAN, RUN, TEXT, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.errors import InputError
-from relexify.training.plan import PLANS, Training, plan_stages
+from relexify.training.options import Training
+from relexify.training.plan import PLANS, plan_stages
 
 __all__ = ["train"]
 

@@ -131,12 +131,14 @@ def main() -> None:
         _check_arguments(sys.argv[1:])
         with _terminated_like_interrupted() as received:
             status = app(standalone_mode=False)
+        sys.stdout.flush()
     except Exception as error:
         if debug:
             traceback.print_exc()
         message, status = _explain(error)
         sentence = shorten(" ".join(message.split()))
         console.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+        _drop_unwritten_results()
         sys.exit(status)
     if status == INTERRUPTED:
         status, word = (128 + received[0], "terminated") if received else (INTERRUPTED, "interrupted")
@@ -161,6 +163,14 @@ def _terminated_like_interrupted() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _drop_unwritten_results() -> None:
+    """Drop results that cannot be written, as on a full disk: Python would try again at its end, and report it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _move_to_front(option: str) -> bool:

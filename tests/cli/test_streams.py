@@ -67,6 +67,9 @@ def test_messages_that_cannot_be_written_do_not_change_how_a_command_ends(vector
     assert in_shell("vectors info nowhere.vec 2>/dev/full").returncode == 2
     unknown = in_shell(f"inspect {vectors} 2>/dev/full")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    lost = in_shell("methods >/dev/full")
-    assert lost.returncode == 2
-    assert "No space left" in lost.stderr
+    for unbuffered in ("", "1"):
+        for command in ("methods", "--json methods", "--help", "--version"):
+            lost = in_shell(f"{command} >/dev/full", PYTHONUNBUFFERED=unbuffered)
+            assert lost.returncode == 2, lost.stderr
+            assert len(lost.stderr.splitlines()) == 1
+            assert "No space left" in lost.stderr

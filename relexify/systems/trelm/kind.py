@@ -17,7 +17,7 @@ MODEL_TYPE = "relexify-trilayer"
 
 
 def _register() -> None:
-    from relexify.systems.trelm.model import heads  # noqa: F401 (importing it registers its classes)
+    from relexify.systems.trelm.model import heads, task_heads  # noqa: F401 (importing them registers their classes)
 
 
 def _language_model() -> type[PreTrainedModel]:

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.model.heads import (
+from relexify.systems.trelm.model.task_heads import (
     TriLayerForMultipleChoice,
     TriLayerForQuestionAnswering,
     TriLayerForSequenceClassification,

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from relexify.reports.html import report
     from relexify.reports.push import push
     from relexify.systems.bilingual.training import train_bilingual as bilingual
-    from relexify.systems.compression.compress import compress_folder as compress
-    from relexify.systems.compression.compress import expand_folder as expand
+    from relexify.systems.compression.folder import compress_folder as compress
+    from relexify.systems.compression.folder import expand_folder as expand
     from relexify.systems.compression.options import Compression
     from relexify.systems.transfer.grid.cells import GridSearch
     from relexify.systems.transfer.grid.run import run_grid as grid
@@ -123,10 +123,10 @@ _MODULES = {
     "bilingual": "systems.bilingual.training:train_bilingual",
     "check": "grafting",
     "compare": "recipes.compare.run:run_comparison",
-    "compress": "systems.compression.compress:compress_folder",
+    "compress": "systems.compression.folder:compress_folder",
     "estimate": "training.cost.estimate",
     "evaluate": "evaluation.evaluate:evaluate_task",
-    "expand": "systems.compression.compress:expand_folder",
+    "expand": "systems.compression.folder:expand_folder",
     "export": "pretrained.languages:export_language",
     "graft": "grafting",
     "grid": "systems.transfer.grid.run:run_grid",

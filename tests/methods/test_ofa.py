@@ -13,7 +13,7 @@ from relexify.evidence.vectors import SubwordVectors, WordVectors
 from relexify.methods.ofa import factorise, low_rank_rows, ofa
 from relexify.methods.parts.copying import shared
 from relexify.pretrained.loading import load_model
-from relexify.systems.compression.compress import compress_folder
+from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer

@@ -12,7 +12,8 @@ i-th digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
     loss.py       the logits of such a head, and its training loss without logits
     low_rank.py   an embedding as two factors instead, the factorised form of OFA
     model.py      any model of transformers with sub-embeddings: class, save and load, expand
-    compress.py   compress a model or a folder, and report what was lost
+    compress.py   compress a model, and report what was lost
+    folder.py     compress or expand the folder of a model
     recipe.py, kind.py   what recipes and model loading find this system by
 
 Paper: "Reconstructing word embeddings via scattered k-sub-embedding".

@@ -32,7 +32,7 @@ def check_compress(options: Compression, context: RunContext) -> None:
 
 def run_compress(options: Compression, context: RunContext, model: str, output: Path) -> CompressionReport:
     """Compress the model that the step before wrote."""
-    from relexify.systems.compression.compress import compress_folder
+    from relexify.systems.compression.folder import compress_folder
 
     return compress_folder(model, output, options, overwrite=context.overwrite)
 

@@ -20,8 +20,8 @@ from relexify.systems.compression.codes import (
     smallest_base,
     table_sizes,
 )
-from relexify.systems.compression.compress import _cached_codes
 from relexify.systems.compression.equal_size import bounded_labels, equal_size_labels, squared_distances
+from relexify.systems.compression.folder import _cached_codes
 from relexify.systems.compression.options import Compression, check_values
 from relexify.systems.compression.tables import (
     block_means,

@@ -8,7 +8,7 @@ from relexify.evaluation.data.files import TaskFiles
 from relexify.evaluation.evaluate import evaluate_task
 from relexify.evaluation.options import Evaluation
 from relexify.pretrained.loading import load_model
-from relexify.systems.compression.compress import compress_folder
+from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.options import Compression
 from tests import pico
 

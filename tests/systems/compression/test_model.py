@@ -27,8 +27,9 @@ from relexify.methods.baselines import random
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, task_class
-from relexify.systems.compression.compress import compress_folder, compressed
+from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.embedding import SubEmbedding
+from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.model import Layout, compressed_class, expanded, is_compressed
 from relexify.systems.compression.options import Compression
 from relexify.training.engine.freezing import trained_names

@@ -63,7 +63,7 @@ def compress(
     check_model(options.codes_from)
     check_output(output, model, overwrite=overwrite)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.systems.compression.compress import compress_folder
+    from relexify.systems.compression.folder import compress_folder
 
     with bars():
         report = compress_folder(model, output, options, overwrite=overwrite)
@@ -83,7 +83,7 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
     check_output(output, model, overwrite=overwrite)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.systems.compression.compress import expand_folder
+    from relexify.systems.compression.folder import expand_folder
 
     expand_folder(model, output, overwrite=overwrite)
     print_model_folder(output)

@@ -30,11 +30,15 @@ def only_one(folder: Path) -> Iterator[None]:
     Raises:
         InputError: Another process is working there.
     """
-    with open(folder / LOCK_FILE, "w") as stream:
+    path = folder / LOCK_FILE
+    with open(path, "w") as stream:
         try:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+                # Its owner may have removed it in the meantime: then nobody else will find the file that is locked now.
+                if not os.path.samestat(os.fstat(stream.fileno()), os.stat(path)):
+                    raise BlockingIOError
+        except (BlockingIOError, FileNotFoundError) as error:
             raise InputError(
                 f"another process is working in {folder}: wait for it, or choose another output"
             ) from error

@@ -21,7 +21,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,14 +133,19 @@ class WorkFolder:
         """
         try:
             claim_folder(self.path, self._claimed)
-        except InputError as error:
+        except InputError:
             if not self.overwrite or not (self.path / RUN_FILE).exists():
                 raise
-            with only_one(self.path):  # otherwise, a process is working on that other run
-                logger.warning("%s; removing it.", str(error).partition(";")[0])
-            shutil.rmtree(self.path)
-            claim_folder(self.path, self._claimed)
         with only_one(self.path):
+            try:
+                claim_folder(self.path, self._claimed)  # again: another process may have come in between
+            except InputError as error:
+                if not self.overwrite:
+                    raise
+                logger.warning("%s; removing it.", str(error).partition(";")[0])
+                write_file(self.path / RUN_FILE, "{}\n")  # if killed now, no run takes what is left for its own
+                self._remove_work()
+                _write_identity(self.path, self._claimed)
             yield
 
     def step(self, name: str, make: Callable[[Path], Any]) -> Path:
@@ -178,13 +183,21 @@ class WorkFolder:
     def clear(self) -> None:
         """Remove the work folder, if it is one."""
         if (self.path / RUN_FILE).exists():
-            # The identity goes last: a folder without it would not be recognised as ours after a kill.
-            for entry in self.path.iterdir():
-                if entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-                elif entry.name != RUN_FILE:
-                    entry.unlink(missing_ok=True)
-            shutil.rmtree(self.path, ignore_errors=True)
+            # The identity goes late: a folder without it would not be recognised as ours after a kill. The lock goes
+            # last: it keeps other processes out until then.
+            self._remove_work()
+            with suppress(OSError):  # another process may have claimed the folder once the lock was gone
+                for name in (RUN_FILE, LOCK_FILE):
+                    (self.path / name).unlink(missing_ok=True)
+                self.path.rmdir()
+
+    def _remove_work(self) -> None:
+        """Remove everything from the folder but its identity and its lock."""
+        for entry in self.path.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name not in (RUN_FILE, LOCK_FILE):
+                entry.unlink(missing_ok=True)
 
     @property
     def _claimed(self) -> dict[str, Any]:
@@ -213,9 +226,8 @@ def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
         InputError: It belongs to another run, or contains files that relexify did not write.
     """
     check_claim(folder, identity)
-    path = folder / RUN_FILE
-    if not path.exists():
-        write_file(path, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
+    if not (folder / RUN_FILE).exists():
+        _write_identity(folder, identity)
 
 
 def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
@@ -226,7 +238,7 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     """
     path = folder / RUN_FILE
     if not path.exists():
-        if folder.exists() and any(folder.iterdir()):
+        if folder.exists() and any(entry.name != LOCK_FILE for entry in folder.iterdir()):
             raise InputError(
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
@@ -309,6 +321,10 @@ def is_intermediate(folder: str | Path) -> bool:
 def restart_advice(folder: Path) -> str:
     """Return the end of a message about unfinished work that cannot be resumed."""
     return f"choose another output, or delete {folder} to start again (with `overwrite`, it is deleted)"
+
+
+def _write_identity(folder: Path, identity: Mapping[str, object]) -> None:
+    write_file(folder / RUN_FILE, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
 
 
 def _write_notes(folder: Path, notes: dict[str, Any]) -> None:

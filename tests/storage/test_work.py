@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
+import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.storage.locks import only_one
 from relexify.storage.work import WorkFolder, claim_folder, inherited_notes, is_intermediate, read_notes
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
@@ -99,6 +104,77 @@ def test_overwriting_does_not_remove_the_work_of_a_process_that_is_running(tmp_p
         assert (tmp_path / "out.training" / "checkpoint").exists()
     with other.claim():
         assert not (tmp_path / "out.training" / "checkpoint").exists()
+
+
+def test_nobody_claims_a_folder_while_overwriting_removes_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    remove, removed = shutil.rmtree, []
+
+    def remove_while_others_start(path: Path, **options: Any) -> None:
+        other = work(tmp_path, overwrite=True)
+        with pytest.raises(InputError, match="another process is working"), other.claim():
+            pass
+        removed.append(path.name)
+        remove(path, **options)
+
+    with work(tmp_path).claim():
+        work(tmp_path).step("grafted", lambda folder: (folder / "x").touch())
+    monkeypatch.setattr("shutil.rmtree", remove_while_others_start)
+    with work(tmp_path, {"steps": 5}, overwrite=True).claim():
+        assert removed == ["grafted"]
+
+
+def test_work_that_is_half_removed_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def kill(*_: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with work(tmp_path).claim():
+        work(tmp_path).step("grafted", lambda folder: (folder / "x").touch())
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", kill)
+        with pytest.raises(KeyboardInterrupt), work(tmp_path, {"steps": 5}, overwrite=True).claim():
+            pass
+    for identity in (IDENTITY, {"steps": 5}):
+        with pytest.raises(InputError, match="another run"), work(tmp_path, identity).claim():
+            pass
+    with work(tmp_path, overwrite=True).claim():
+        assert not (tmp_path / "out.training" / "grafted").exists()
+
+
+def test_of_two_runs_that_start_at_once_the_second_does_not_work_in_the_folder_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    started = []
+
+    def lock_after_another(folder: Path) -> AbstractContextManager[None]:
+        if not started:
+            started.append(folder)
+            (folder / "run.json").unlink()  # as if it had not been there when the other one looked
+            with work(tmp_path, {"steps": 5}).claim():
+                pass
+        return only_one(folder)
+
+    monkeypatch.setattr("relexify.storage.work.only_one", lock_after_another)
+    with pytest.raises(InputError, match="another run"), work(tmp_path).claim():
+        pass
+
+
+def test_a_lock_that_its_owner_removed_protects_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    flock = fcntl.flock
+
+    def finish_first(stream: IO[str], operation: int) -> None:
+        (tmp_path / "lock").unlink()
+        flock(stream, operation)
+
+    monkeypatch.setattr("fcntl.flock", finish_first)
+    with pytest.raises(InputError, match="another process is working"), only_one(tmp_path):
+        pass
+
+
+def test_a_folder_with_a_lock_alone_is_claimed(tmp_path: Path):
+    (tmp_path / "out.training").mkdir()
+    (tmp_path / "out.training" / "lock").touch()  # what a process leaves that is killed while it removes its work
+    with work(tmp_path).claim():
+        assert (tmp_path / "out.training" / "run.json").exists()
 
 
 def test_a_file_system_without_locks_is_used_with_a_warning(

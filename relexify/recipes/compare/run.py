@@ -84,7 +84,7 @@ def run_comparison(
     prepared = prepare_comparison(recipe, only=only, device=device, overwrite=overwrite)
     training = prepared.training
     write_file(recipe.output / MARKER, "{}\n")
-    write_file(recipe.output / _RECIPE, recipe_text(recipe))
+    write_file(recipe.output / _RECIPE, recipe_text(recipe).encode("utf-8", "surrogateescape"))
     finished = {trial.folder: finished_trial(trial) for trial in prepared.all_trials}
     pending = {trial.folder for trial in prepared.trials_to_train if finished[trial.folder] is None}
     logger.info("%d of %d runs are left", len(pending), len(finished))

@@ -24,6 +24,7 @@ Paths are relative to the file; those of overrides, and of recipes that come wit
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -135,7 +136,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
                 given = {**values[name], **{key: value for key, value in top.items() if key in own}}
                 tables[name] = build(step.options, given)
     recipe = Recipe(
-        title=values.get("title", file.stem),
+        title=values.get("title", os.fsencode(file.stem).decode("utf-8", "backslashreplace")),
         **top,
         tables=tables,
         compare=values.get("compare"),
@@ -152,6 +153,8 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def recipe_text(recipe: Recipe) -> str:
     """Return a recipe as TOML, with absolute paths, so that it can lie anywhere; defaults are left out.
+
+    Encode it with `surrogateescape`: names of files may have bytes that are not UTF-8.
 
     Raises:
         InputError: A part of it is an object that a file cannot hold.
@@ -203,14 +206,14 @@ def _parse(file: Path) -> dict[str, Any]:
     try:
         if file.exists() and not file.is_file():
             raise InputError(f"{file} is not a file: give the path of a recipe")
-        text = file.read_text(encoding="utf-8-sig")
+        content = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}): give the path of a recipe") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not text in UTF-8 (byte {error.start}): save it as UTF-8") from error
+    text = content.decode("utf-8-sig", "surrogateescape")
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        _check_encoding(file, content)
         reason, _, location = str(error).partition(" (at ")
         line = re.match(r"line (\d+)", location)
         number = int(line[1]) if line else len(text.splitlines())
@@ -219,6 +222,26 @@ def _parse(file: Path) -> dict[str, Any]:
         raise InputError(f"{file} nests too many lists or tables: check that it is a recipe") from error
     except ValueError as error:
         raise InputError(f"{file} has a number of thousands of digits: shorten it") from error
+    # Names of files may have bytes that are not UTF-8; in anything else, these are a wrong encoding.
+    folder = folder_of_paths(file)
+    if not all(os.path.lexists(folder / each) for each in _unencodable(table)):
+        _check_encoding(file, content)
+    return table
+
+
+def _check_encoding(file: Path, content: bytes) -> None:
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not text in UTF-8 (byte {error.start}): save it as UTF-8") from error
+
+
+def _unencodable(value: object) -> list[str]:
+    """Return the texts in a table that UTF-8 cannot encode, keys too."""
+    if isinstance(value, str):
+        return [value] * any("\ud800" <= character <= "\udfff" for character in value)
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in parts for text in _unencodable(part)]
 
 
 def _check_runs(recipe: Recipe, origin: ValueOrigin) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from relexify.errors import InputError
@@ -37,6 +39,15 @@ def test_runs_can_be_trained_one_by_one_and_the_report_has_all_that_are_finished
     assert both == Comparison.load(tmp_path / "out" / "comparison.json")
     with pytest.raises(InputError, match="there is no run 'c': choose one of a, b"):
         run_comparison(recipe, only=["c"])
+
+
+def test_the_recipe_in_the_output_can_be_run_again_whatever_its_files_are_called(write, tmp_path):
+    file = write(f"[begin]\n[learn]\n[compare]\nruns = [{ONE}]")
+    text = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    text.write_text("un café\n")
+    recipe = read_recipe(file, [f"corpus={text}"])
+    run_comparison(recipe)
+    assert read_recipe(tmp_path / "out" / "recipe.toml") == recipe
 
 
 def test_a_comparison_knows_the_plan_and_the_cost_of_each_run(write):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from dataclasses import dataclass, replace
@@ -336,6 +337,25 @@ def test_a_missing_or_unreadable_file_is_rejected_by_name(tmp_path):
     assert "is not a file" in error(tmp_path)
     assert "is not a file" in error(Path("/dev/zero"))
     assert "latin.toml is not text in UTF-8 (byte 9)" in error(tmp_path / "latin.toml")
+
+
+def test_names_of_files_that_are_not_utf8_are_written_and_read_back(tmp_path):
+    text = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    text.write_text("un café\n")
+    file = tmp_path / os.fsdecode(b"th\xe9.toml")
+    file.write_text(TOP)
+    recipe = read_recipe(file, [f"corpus={text}"])
+    assert recipe.title == "th\\xe9"
+    again = tmp_path / "again.toml"
+    again.write_bytes(recipe_text(recipe).encode("utf-8", "surrogateescape"))
+    assert read_recipe(again) == recipe
+    text.unlink()  # then it may as well be a file in Latin-1 that names another one
+    assert "again.toml is not text in UTF-8" in error(again)
+
+
+def test_a_recipe_in_another_encoding_is_not_called_a_mistake_of_a_line(tmp_path):
+    (tmp_path / "wide.toml").write_bytes(TOP.encode("utf-16"))
+    assert "wide.toml is not text in UTF-8 (byte 0)" in error(tmp_path / "wide.toml")
 
 
 def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(write):

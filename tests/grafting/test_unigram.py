@@ -275,3 +275,12 @@ def test_nothing_changes_if_hidden_states_do_not_tell_the_languages_apart():
     assert report.changed == "nothing"
     assert report.source_bits_after == report.source_bits_before
     assert torch.equal(model.get_output_embeddings().weight, rows)
+
+
+@pytest.mark.parametrize(("after", "helps"), [(2.0, True), (2.019, True), (2.021, False)])
+def test_a_prior_that_costs_the_source_language_more_than_one_percent_is_not_used(after, helps):
+    none = torch.zeros(0)
+    target, source = (
+        [unigram_module._Predictions(none, none, none, 0.0, nats) for nats in ends] for ends in ((9, 5), (2.0, after))
+    )
+    assert unigram_module._Attempt([], [], target, source).helps == helps

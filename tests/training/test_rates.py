@@ -119,6 +119,14 @@ def test_all_lexical_rows_are_measured(model):
     assert (measures.width, measures.tokens_per_step) == (model.config.hidden_size, 64)
 
 
+def test_an_output_bias_has_no_row_and_is_not_measured():
+    model = pico.pair("bert")[0]
+    with torch.no_grad():
+        model.get_input_embeddings().weight.fill_(0.3)
+        model.cls.predictions.bias.fill_(5.0)
+    assert rate_inputs(model, OWN).embedding_rms == pytest.approx(0.3)
+
+
 def test_a_rate_that_was_given_stays(model):
     derived = derive_rates(rate_inputs(model, OWN), "adamw")
     settled = fill_in_options(replace(OWN, learning_rate=1e-5), model)

@@ -12,8 +12,11 @@ from relexify.errors import EvidenceError, InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
+from relexify.evidence.vectors import WordVectors
+from relexify.methods.fvt import fvt
 from relexify.methods.inputs import Inputs
 from relexify.methods.parts.translations import translations
+from relexify.methods.registry import METHODS
 from relexify.pretrained.tokenizers import train_tokenizer
 from relexify.recipes.advise import evidence as evidence_module
 from relexify.recipes.advise import run as run_module
@@ -22,6 +25,7 @@ from relexify.recipes.advise.options import Advise, planned_runs
 from relexify.recipes.advise.run import run_advise
 from relexify.recipes.advise.summary import summarise_advice
 from relexify.recipes.file.comparison import Run
+from relexify.recipes.file.recipe import read_recipe
 from relexify.systems.transfer.options import Transfer
 from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
@@ -95,6 +99,8 @@ def test_methods_that_cannot_be_built_are_left_out_unless_they_were_named(tmp_pa
     table, reason, *_ = summarise_advice(advice)
     assert table.rows[-1][:2] == ["–", "ramen-vectors"]
     assert reason.startswith("Left out: ramen-vectors (the two languages write no word alike")
+    # They differ in their rows alone: all have a prior, which fvt and random would not add by themselves.
+    assert read_recipe(transfer.output / "recipe.toml").tables["transfer"].unigram_prior
 
 
 @pytest.mark.usefixtures("cache")
@@ -183,6 +189,19 @@ def test_held_out_words_are_compared_without_the_mean_row_and_without_words_that
     # A word after a space and at the start of a text has the same meaning, up to rounding: such pairs count half.
     share = ((margins > 1e-6) + 0.5 * (np.abs(margins) <= 1e-6)).mean()
     assert held_out_words({"fvt": inputs})["fvt"] == pytest.approx(share, abs=0.005)
+
+
+def test_rows_from_a_file_are_compared_as_the_same_rows_of_a_mixture_are(inputs, tmp_path):
+    rows = inputs.embedding + 20
+    inputs = replace(inputs, read_embedding=lambda: rows, target=pico.byte_level(pico.sentences(40), size=480))
+    tokens = vocabulary_of(inputs.target).tokens
+    mixed = WordVectors(list(tokens), fvt(inputs.source, inputs.target).apply(rows))
+    evidence = replace(inputs.evidence, target_vectors=mixed.save(tmp_path / "rows.safetensors"))
+    inputs = replace(inputs, evidence=evidence)
+    given = replace(inputs, options=METHODS["given-rows"].options())
+    found = held_out_words({"fvt": inputs, "given-rows": given})
+    assert found["fvt"] > 0.6
+    assert found["given-rows"] == pytest.approx(found["fvt"], abs=0.01)
 
 
 @pytest.mark.parametrize(("words", "space"), [(["हिन्दी", "किताब", "नदी"], " "), (["东京", "首都", "学生"], "")])

@@ -12,6 +12,7 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors.options import VectorTraining
 from relexify.methods.inputs import Inputs
+from relexify.methods.parts.translations import translations
 from relexify.recipes.demo import make_material
 from relexify.systems.transfer.assessment.dictionary import check_dictionary
 from relexify.systems.transfer.assessment.start import Start, cover_text
@@ -27,13 +28,18 @@ SOURCE = pico.byte_level(MATERIAL.english, size=4000)
 TARGET = train_tokenizer_like(SOURCE, lambda: MATERIAL.invented, 2000)
 
 
-def judged(pairs):
-    """Return the check and the verdict of a transfer with these dictionary entries, and without scores."""
+def inputs_with(pairs, *, common=0.0):
+    """Return inputs with these dictionary entries, and source rows that have a component in common."""
     corpus = Corpus.from_lines(MATERIAL.invented)
     evidence = Evidence(corpus, Corpus.from_lines(MATERIAL.held_out), lexicon=BilingualLexicon(tuple(pairs)))
-    rows = torch.randn(len(SOURCE), 8, generator=torch.Generator().manual_seed(0)).numpy()
+    rows = torch.randn(len(SOURCE), 8, generator=torch.Generator().manual_seed(0)).double().numpy() + common
     vectors = VectorTraining(width=8, epochs=1)
-    inputs = Inputs(SOURCE, TARGET, evidence, read_embedding=lambda: rows, vectors=vectors)
+    return Inputs(SOURCE, TARGET, evidence, read_embedding=lambda: rows, vectors=vectors)
+
+
+def judged(pairs):
+    """Return the check and the verdict of a transfer with these dictionary entries, and without scores."""
+    inputs = inputs_with(pairs)
     text, counts = cover_text("\n".join(MATERIAL.held_out), SOURCE, TARGET, np.array(["mixed"] * len(TARGET)))
     check = check_dictionary(inputs, counts)
     origins = {"none": 0, "mixed": len(TARGET)}
@@ -73,3 +79,25 @@ def test_a_large_dictionary_is_poor_if_its_words_are_no_tokens_and_else_judged_b
     assert check.text_share > 0.5
     assert check.related is not None
     assert "another language" not in verdict.reason
+
+
+@pytest.mark.usefixtures("cache")
+def test_what_all_rows_have_in_common_says_nothing_about_translations():
+    counts = np.ones(len(TARGET), np.int64)
+    plain, shifted = (
+        check_dictionary(inputs_with(MATERIAL.lexicon.pairs, common=common), counts) for common in (0.0, 5.0)
+    )
+    assert plain.words > 300
+    assert shifted.related == pytest.approx(plain.related, abs=1e-9)
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_word_with_and_without_a_capital_is_one_word_of_the_dictionary():
+    inputs = inputs_with(MATERIAL.lexicon.pairs)
+    vectors = inputs.target_subwords
+    translated = translations(SOURCE, TARGET, inputs.evidence.lexicon)
+    forms = [vectors.vocabulary.forms[id] for id in np.flatnonzero(vectors.covered & translated.known)]
+    texts = {form.text for form in forms if not form.is_neutral}
+    words = {text.casefold() for text in texts}
+    assert len(words) < len(texts)
+    assert check_dictionary(inputs, np.ones(len(TARGET), np.int64)).words == len(words)

@@ -126,8 +126,9 @@ def run_transfer(
     start = _examine_evidence(options, inputs, initialisation, grafted, sample)
     if options.score:
         start = replace(start, not_scored=shortage)
-    was_tested = start.dictionary is not None or start.alignment is not None
-    if was_tested and (early := judge(start)).start == "poor":
+    # Tokens that were only added make no text longer; what they save is measured at the end.
+    early = judge(replace(start, text=None) if options.keep_source else start)
+    if early.start == "poor" and not METHODS[options.method].is_baseline:
         logger.warning("this will be a poor start. %s", early.reason)  # said again at the end, minutes of scoring later
 
     # The unigram prior, and scores before training.

@@ -193,6 +193,24 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
     assert "this will be a poor start. The dictionary translates 0 tokens" in caplog.text
 
 
+@pytest.mark.parametrize(("method", "is_said"), [("fvt", True), ("random", False)])
+def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored(options, method, is_said, caplog):
+    own = options.source_corpus  # in the language of the model
+    with caplog.at_level(logging.INFO, "relexify"):
+        result = run_transfer(replace(options, method=method, corpus=own, vocab_size=262, score=True))
+    assert result.verdict.start == "poor"
+    before = caplog.text.partition("scoring may take minutes")[0]
+    assert is_said == ("this will be a poor start. The new tokenizer needs no fewer tokens" in before)
+
+
+def test_a_vocabulary_that_is_only_extended_is_not_called_too_long(options, tmp_path, caplog):
+    (tmp_path / "held.txt").write_text("\n".join(pico.sentences(50, seed=7)))  # which the added tokens do not shorten
+    changes = {"method": "fvt", "keep_source": True, "added_tokens": 5, "score": True}
+    result = run_transfer(replace(options, held_out=tmp_path / "held.txt", **changes))
+    assert result.start.text.target_tokens == result.start.text.source_tokens
+    assert "needs no fewer tokens" not in caplog.text
+
+
 def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_path, caplog):
     (tmp_path / "target.txt").write_text("\n".join(pico.sentences(400, words=pico.foreign_words())))
     with caplog.at_level(logging.INFO, "relexify"):

@@ -66,11 +66,12 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(rows))
 
 
-def print_next_steps(title: str, commands: Sequence[str]) -> None:
-    """Print what `relexify.reports.next_steps` proposes, ready to be pasted."""
-    results.print(title, highlight=False, soft_wrap=True)
-    for command in commands:
-        results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+def print_next_steps(steps: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Print sentences, such as `relexify.reports.next_steps` has, each followed by its commands, to be pasted."""
+    for title, commands in steps:
+        results.print(title, highlight=False, soft_wrap=True)
+        for command in commands:
+            results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _cell(text: str) -> str:

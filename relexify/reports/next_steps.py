@@ -23,7 +23,10 @@ from relexify.training.options import DECAYING, Training
 from relexify.training.result import selected_step
 from relexify.training.summary import judge_training
 
-__all__ = ["after_training", "after_transfer"]
+__all__ = ["NextStep", "after_training", "after_transfer"]
+
+NextStep = tuple[str, list[str]]
+"""What to do next, as a sentence, and the commands for it, ready to be pasted."""
 
 _SHORT, _SHORT_LENGTH = ["--steps", "20", "--batch", "8"], ["--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
@@ -40,8 +43,8 @@ def after_transfer(
     name: Path | None = None,
     corpus: TextInput | None = None,
     held_out: TextInput | None = None,
-) -> tuple[str, list[str]]:
-    """Return what to do after a transfer, and the commands for it, ready to be pasted.
+) -> list[NextStep]:
+    """Return what to do after a transfer.
 
     Args:
         folder: The folder of the transferred model.
@@ -52,15 +55,13 @@ def after_transfer(
     """
     model, command = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
     command |= {key: text for key, text in (("corpus", corpus), ("held_out", held_out)) if text is not None}
-    commands, advice = [shlex.join(["relexify", "inspect", str(model)])], "inspect some tokens"
+    steps = [("Next, inspect some tokens:", [shlex.join(["relexify", "inspect", str(model)])])]
     verdict = notes.get("verdict") or {}
     if verdict.get("start") == "poor":
-        repair, again = _transfer_again(model, command, verdict.get("changes") or {})
-        return f"Next, {advice}, {repair}:", [*commands, *again]
+        return [*steps, _transfer_again(model, command, verdict.get("changes") or {})]
     longest = usable_length(meta_model(folder))
     if verdict.get("start") == "open" and "model" in command:
-        commands.append(_try_methods(model, command, longest))
-        advice += ", see in short trainings which method learns faster"
+        steps.append(("See in short trainings which method learns faster:", [_try_methods(model, command, longest)]))
     training = ["relexify", "train", str(model), f"{model}-trained"]
     for text in _TEXTS if command.get("keep_source") else _TEXTS_OF_TARGET:
         training += repeated_option(option_name(text), command.get(text))
@@ -69,9 +70,9 @@ def after_transfer(
         training += ["--length", str(longest)]
         short = _SHORT
     if torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
-        return f"Next, {advice}, or train it:", [*commands, shlex.join(training)]
-    title = f"Next, {advice}, or try a short training of this model; on a GPU, leave out {' '.join(short)}:"
-    return title, [*commands, shlex.join([*training, *short])]
+        return [*steps, ("Train it:", [shlex.join(training)])]
+    title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
+    return [*steps, (title, [shlex.join([*training, *short])])]
 
 
 def after_training(
@@ -82,8 +83,8 @@ def after_training(
     again: Callable[..., str] | None = None,
     held_out: TextInput | None = None,
     languages: Sequence[str] = (),
-) -> tuple[str, list[str]]:
-    """Return what to do with a model after its training, and the commands for it.
+) -> list[NextStep]:
+    """Return what to do with a model after its training.
 
     Args:
         model: Its folder.
@@ -100,40 +101,38 @@ def after_training(
         again = partial(_train_again, since, command, add_head=has_new_head)
     held_out = held_out or command.get("held_out")
     if curve and describe_other_text(notes, curve):
-        return "Next, train it on text in the language of the transfer.", []
+        return [("Next, train it on text in the language of the transfer.", [])]
     if curve and again and (other := _train_otherwise(model, notes, curve, again)):
-        return other
+        return [other]
     if languages:
         exporting = ["relexify", "export", str(model), languages[-1], f"{model}-{languages[-1]}"]
-        return "Next, write its target language as a model of its own:", [shlex.join(exporting)]
+        return [("Next, write its target language as a model of its own:", [shlex.join(exporting)])]
     if held_out:
         scoring = ["relexify", "evaluate", str(model), *repeated_option("--held-out", held_out)]
-        return "Next, score it on all of the held-out text:", [shlex.join(scoring)]
-    checking = shlex.join(["relexify", "check", str(model)])
+        return [("Next, score it on all of the held-out text:", [shlex.join(scoring)])]
+    checking = ("Next, check that it is intact:", [shlex.join(["relexify", "check", str(model)])])
     if since is None or has_new_head:
-        return "Next, check that it is intact:", [checking]
+        return [checking]
     moved = shlex.join(["relexify", "inspect", str(model), "--since", since])
-    return "Next, check that it is intact, and see what training has changed:", [checking, moved]
+    return [checking, ("See what training has changed:", [moved])]
 
 
-def _transfer_again(
-    model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]
-) -> tuple[str, list[str]]:
+def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]) -> NextStep:
     """Return how to repair a transfer, and the command that repeats it with some options changed, to another folder."""
-    advice = "and repair what was found before you transfer it again"
+    advice = "Repair what was found before you transfer it again"
     has_tokenizer = command.get("tokenizer") is not None or command.get("donor") is not None
     if not changes or ("vocab_size" in changes and has_tokenizer):  # the same command would give the same result
-        return advice, []
+        return f"{advice}.", []
     if "vocab_size" in changes:
-        advice = "or transfer it with a larger vocabulary"
+        advice = "Transfer it with a larger vocabulary"
     elif "dictionary" in changes:
-        advice, changes = "and repair the dictionary, or transfer without it", {**changes, "dictionary_swapped": None}
+        advice, changes = "Repair the dictionary, or transfer without it", {**changes, "dictionary_swapped": None}
     elif "method" in changes:
-        advice = f"and repair the evidence, or transfer it with the method {changes['method']}"
+        advice = f"Repair the evidence, or transfer it with the method {changes['method']}"
     if "model" not in command:
-        return advice, []
+        return f"{advice}.", []
     words = ["relexify", "transfer", command["model"], f"{model}-2", *transfer_arguments({**command, **changes})]
-    return advice, [shlex.join(words)]
+    return f"{advice}:", [shlex.join(words)]
 
 
 def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -> str:
@@ -150,9 +149,7 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
     return shlex.join([*words, "--output", f"{model}-advice"])
 
 
-def _train_otherwise(
-    model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str]
-) -> tuple[str, list[str]] | None:
+def _train_otherwise(model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str]) -> NextStep | None:
     """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
     training, outcome = notes["training"], judge_training(curve, selected_step(notes, curve)).outcome
     if outcome == "worse" and training["learning_rate"] and not training["stages"]:

@@ -30,9 +30,9 @@ def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
     monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {"corpus": "sw.txt", "device": device}}}
-    title, (_, training) = after_transfer(Path("sw"), notes)
+    _, (title, (training,)) = after_transfer(Path("sw"), notes)
     assert training == f"relexify train sw sw-trained --corpus sw.txt{options}"
-    assert title.endswith(f"leave out {left_out}:" if left_out else "or train it:")
+    assert title == (f"Try a short training; on a GPU, leave out {left_out}:" if left_out else "Train it:")
 
 
 @pytest.mark.parametrize("keeps_source", [True, False])
@@ -42,7 +42,7 @@ def test_the_next_training_has_the_texts_of_both_languages_if_both_are_kept(keep
     monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
     texts = {"corpus": ["a.txt", "b.txt"], "held_out": "h.txt", "source_corpus": "en.txt", "source_held_out": "eh.txt"}
     notes = {"provenance": {"command": {**texts, "keep_source": keeps_source}}}
-    _, (_, training) = after_transfer(Path("x/both"), notes, name=Path("both"))
+    _, (_, (training,)) = after_transfer(Path("x/both"), notes, name=Path("both"))
     source = " --source-corpus en.txt --source-held-out eh.txt" if keeps_source else ""
     assert training == f"relexify train both both-trained --corpus a.txt --corpus b.txt --held-out h.txt{source}"
 
@@ -56,42 +56,41 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
         (
             {"dictionary_swapped": True, "vectors": {"width": 50}},
             {"dictionary": None},
-            "and repair the dictionary, or transfer without it:",
+            "Repair the dictionary, or transfer without it:",
             "--method blend --set vectors.width=50",
         ),
         (
             {"method": "wechsel", "seed": 3},
             {"method": "blend"},
-            "or transfer it with the method blend:",
+            "Repair the evidence, or transfer it with the method blend:",
             "--dictionary d.tsv --seed 3 --method blend",
         ),
         (
             {"method": "focus", "keep_source": True, "added_tokens": 20, "options": {"x": "y"}},
             {"method": "fvt"},
-            "or transfer it with the method fvt:",
+            "Repair the evidence, or transfer it with the method fvt:",
             "--dictionary d.tsv --added-tokens 20 --keep-source --method fvt --set 'x=\"y\"'",
         ),
         (
             {"vocab_size": 300},
             {"vocab_size": "32000"},
-            "or transfer it with a larger vocabulary:",
+            "Transfer it with a larger vocabulary:",
             "--dictionary d.tsv --vocab-size 32000 --method blend",
         ),
     ],
 )
 def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes(command, changes, title, again):
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
-    said, commands = after_transfer(Path("x/sw"), notes, name=Path("sw"))
-    assert said.endswith(title)
-    assert commands == ["relexify inspect sw", f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"]
+    first, second = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    assert first == ("Next, inspect some tokens:", ["relexify inspect sw"])
+    assert second == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
 
 
 @pytest.mark.parametrize(("command", "changes"), [({}, {}), ({"tokenizer": "small"}, {"vocab_size": "32000"})])
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
-    said, commands = after_transfer(Path("sw"), notes)
-    assert said == "Next, inspect some tokens, and repair what was found before you transfer it again:"
-    assert commands == ["relexify inspect sw"]
+    _, second = after_transfer(Path("sw"), notes)
+    assert second == ("Repair what was found before you transfer it again.", [])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,8 @@ def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(comman
     monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open"}}
-    _, (_, advice, training) = after_transfer(Path("sw"), notes)
+    _, (title, (advice,)), (_, (training,)) = after_transfer(Path("sw"), notes)
+    assert title == "See in short trainings which method learns faster:"
     texts = "--corpus a.txt --corpus b.txt"
     assert advice == f"relexify advise gpt2 {texts} --dictionary d.tsv {options} --output sw-advice"
     assert training.startswith(f"relexify train sw sw-trained {texts}")
@@ -142,21 +142,21 @@ AGAIN = "--corpus sw.txt --held-out h.txt --steps"
         ((1, 2, 3), {"stages": [{}]}, "held-out text:", "evaluate out --held-out h.txt"),
         ((3, 1, 2), {"stages": [{}]}, "or for fewer steps: change the steps of its stages.", None),
         ((3, 1, 2), {"snapshots": [15]}, "for fewer steps: leave out the snapshots from step 10 on.", None),
-        ((3, 2, 1), {"command": None}, "see what training has changed:", "check out"),
+        ((3, 2, 1), {"command": None}, "Next, check that it is intact:", "check out"),
     ],
 )
 def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(scores, changes, title, command):
     curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate(scores))
-    said, commands = after_training(Path("out"), notes_of(**changes), curve)
+    (said, commands), *_ = after_training(Path("out"), notes_of(**changes), curve)
     assert said.endswith(title)
     assert commands[:1] == ([] if command is None else [f"relexify {command}"])
 
 
 def test_the_command_after_a_training_with_a_new_head_adds_it_again():
     curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
-    _, (command,) = after_training(Path("out"), notes_of() | {"head_added_to": "sw"}, curve)
+    ((_, (command,)),) = after_training(Path("out"), notes_of() | {"head_added_to": "sw"}, curve)
     assert command.startswith("relexify train sw out-80 --add-head --corpus sw.txt")
-    _, (command,) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
+    ((_, (command,)),) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
     assert "--add-head" not in command, "the head was added before another training"
 
 
@@ -167,7 +167,7 @@ def test_after_a_training_on_another_language_no_longer_one_is_proposed():
     def title(tokens_per_byte: float) -> str:
         bits = enumerate((3, 2, 1))
         scores = (Measurement(10 * index, 0, "all", each, 2.0 ** (each / tokens_per_byte)) for index, each in bits)
-        return after_training(Path("out"), notes, Curve.of(scores))[0]
+        return after_training(Path("out"), notes, Curve.of(scores))[0][0]
 
     assert title(0.5) == "Next, train it on text in the language of the transfer."
     assert title(0.3).startswith("Next, train it for longer")

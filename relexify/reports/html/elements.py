@@ -52,9 +52,10 @@ def hint(text: str) -> str:
 
 
 def commands(title: str, lines: Sequence[str]) -> str:
-    """Return commands to copy, one per line, below a sentence."""
+    """Return commands to copy, if there are any, one per line, below a sentence."""
     code = "".join(f"<code>{_with_whole_options(line)}</code>" for line in lines)
-    return f'<p>{_with_whole_options(title)}</p><pre class="commands" tabindex="0">{code}</pre>'
+    copied = f'<pre class="commands" tabindex="0">{code}</pre>' if code else ""
+    return f"<p>{_with_whole_options(title)}</p>{copied}"
 
 
 def bars(values: Mapping[str, float], *, marked: str = "") -> str:

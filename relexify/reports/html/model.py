@@ -155,11 +155,14 @@ def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, An
     """Return the commands that usually follow, to be run in the folder that contains the model."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
-        title, lines = after_transfer(folder, notes, name=name)
+        steps = after_transfer(folder, notes, name=name)
     else:
-        title, lines = after_training(name, notes, curve)
-    title = title.removeprefix("Next, ")  # as the section is called
-    return commands(title[:1].upper() + title[1:], lines)
+        steps = after_training(name, notes, curve)
+    sections = []
+    for title, lines in steps:
+        advice = title.removeprefix("Next, ")  # as the section is called
+        sections.append(commands(advice[:1].upper() + advice[1:], lines))
+    return "".join(sections)
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:

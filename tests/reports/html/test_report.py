@@ -114,7 +114,7 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     assert training in copied(page)
     assert len(re.findall(">[^<]*efore training<", page)) == 3  # the link to the section, its title, a key figure
     assert "divergence" not in page
-    assert "<p>Inspect some tokens, " in page
+    assert '<p>Inspect some tokens:</p><pre class="commands" tabindex="0"><code>relexify inspect' in page
     assert "Next, " not in page
     assert "the difference to them is what all of these gain together" in page
     written = datetime.fromtimestamp((folder / "config.json").stat().st_mtime, UTC)
@@ -125,7 +125,7 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     notes["verdict"]["start"] = "poor"
     (poor / "relexify.json").write_text(json.dumps(notes))
     shown = rx.report(poor).read_text()
-    assert "repair what was found" in shown
+    assert "Repair what was found" in shown
     assert "relexify train" not in shown
 
 

@@ -97,4 +97,4 @@ def _print_result(result: DemonstrationResult) -> None:
     results.print(f"Curves and scores: [bold]{folder}/report.html[/] (curves.svg, comparison.md)", soft_wrap=True)
     results.print(f"The model and where its tokens come from: [bold]{folder}/model/report.html[/]", soft_wrap=True)
     inspect = shlex.join(["relexify", "inspect", str(result.output / "model")])
-    print_next_steps("Next:", [inspect, "relexify transfer --help"])
+    print_next_steps([("Next:", [inspect, "relexify transfer --help"])])

@@ -188,14 +188,14 @@ def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result:
 
     last = read.steps[-1]
     if last.training is None:
-        print_next_steps(*after_transfer(read.output, notes, corpus=read.corpus, held_out=read.held_out))
+        print_next_steps(after_transfer(read.output, notes, corpus=read.corpus, held_out=read.held_out))
     elif last.training.table:
         again = partial(_changed_command, context, last.training.table)
         languages = last.languages(read.tables[last.table])
         found = after_training(
             read.output, notes, result.curve, again=again, held_out=read.held_out, languages=languages
         )
-        print_next_steps(*found)
+        print_next_steps(found)
 
 
 def _changed_command(context: typer.Context, table: str, output: str, **changes: object) -> str:

@@ -70,7 +70,7 @@ def compress(
     _print_report(report)
     print_model_folder(output)
     command = f"relexify train {shlex.quote(str(output))} OUTPUT --corpus TEXT"
-    print_next_steps("Next, train it to recover quality:", [command])
+    print_next_steps([("Next, train it to recover quality:", [command])])
     emit(output=output, compression=report)
 
 

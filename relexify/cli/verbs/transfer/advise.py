@@ -111,5 +111,5 @@ def advise(
     print_summary(summarise_advice(advice))
     if advice.report is not None:
         print_summary([f"\nThe trainings are in {transfer.output}, their curves in {advice.report / 'report.html'}"])
-    print_next_steps("\nThe command to run:", [command])
+    print_next_steps([("\nThe command to run:", [command])])
     emit(advice=advice, best=advice.best, command=command)

@@ -135,7 +135,7 @@ def train(
     recalled = [*recall_poor_start(notes), *compare_with_transfer(notes, result.curve)]
     print_summary([*summarise_training(result), *recalled])
     print_model_folder(result.output)
-    print_next_steps(*after_training(result.output, notes, result.curve))
+    print_next_steps(after_training(result.output, notes, result.curve))
     emit(training=result, verdict=judge_training(result.curve, result.selected))
 
 

@@ -109,5 +109,5 @@ def transfer(
         result = run_transfer(options, evidence=evidence)
     print_summary(summarise_transfer(result))
     print_model_folder(result.output)
-    print_next_steps(*after_transfer(result.output, read_notes(result.output)))
+    print_next_steps(after_transfer(result.output, read_notes(result.output)))
     emit(output=result.output, verdict=result.verdict, start=result.start)

@@ -196,10 +196,23 @@ def _plain(value: object) -> Any:
 
 
 class _Lines(logging.Handler):
-    """Log messages as single lines, never wrapped, so that a log can be searched."""
+    """Log messages as single lines, never wrapped, so that a log can be searched.
+
+    A warning is shown once, and so are messages with the attribute `once`: a command that tries several methods would
+    repeat them for each.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = set[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
-        style = "yellow" if record.levelno >= logging.WARNING else "dim"
+        is_warning = record.levelno >= logging.WARNING
+        style = "yellow" if is_warning else "dim"
         name = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         text = escape(shorten(f"{name}{spell_options(record.getMessage())}"))
+        if is_warning or getattr(record, "once", False):
+            if text in self.shown:
+                return
+            self.shown.add(text)
         console.print(f"[{style}]·[/] {text}", highlight=False, soft_wrap=True)

@@ -128,7 +128,7 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
     except (InputError, OSError, ValueError, KeyError, TypeError) as error:
         logger.warning("Cached %s is corrupt; rebuilding it (%s).", kind, error)
         return None
-    logger.info("Using the cached %s.", kind.partition("/")[0])
+    logger.info("Using the cached %s.", kind.partition("/")[0], extra={"once": True})
     logger.debug("It is in %s.", path)
     return (found,)
 

@@ -253,14 +253,11 @@ def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, tr
         options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings, optimiser
     )
     logger.info(
-        "learning rates: %.2e for inner matrices (%s), %.2e for embeddings and %.2e for the rest (AdamW); those "
-        "that were not given follow from width %d, embeddings with a root mean square of %.3f, and %d tokens per step",
+        "learning rates: %.2e for inner matrices (%s), %.2e for embeddings, %.2e for the rest",
         rates.inner,
         "Muon" if optimiser == MUON else "AdamW",
         rates.embeddings,
         rates.others,
-        inputs.width,
-        inputs.embedding_rms,
-        inputs.tokens_per_step,
     )
+    logger.debug("Rates that were not given follow from %s.", inputs)
     return replace(options, learning_rate=rates.inner, embedding_learning_rate=rates.embeddings)

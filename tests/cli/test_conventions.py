@@ -6,6 +6,7 @@ import ast
 import inspect
 import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -92,6 +93,23 @@ def test_narrow_terminals_do_not_cut_words(width, monkeypatch):
     console.print_table(shown)
     words = {word.strip("│┃ ") for word in terminal.file.getvalue().split()}  # type: ignore[attr-defined]
     assert {word for cell in cells for word in cell.split()} <= words
+
+
+def test_a_warning_is_shown_once_and_so_is_that_something_is_cached(capsys):
+    logger = logging.getLogger("relexify")
+    before = logger.handlers, logger.level, logger.propagate
+    console.log_to_console(logging.INFO)
+    try:
+        for number in (1, 2):
+            logger.warning("there is no dictionary")
+            logger.info("Using the cached tokenizer.", extra={"once": True})
+            logger.info("building a method")
+            logger.warning("step %d diverged", number)
+    finally:
+        logger.handlers, logger.level, logger.propagate = before
+    shown = [line.removeprefix("· ") for line in capsys.readouterr().err.splitlines()]
+    first = ["warning: there is no dictionary", "Using the cached tokenizer.", "building a method"]
+    assert shown == [*first, "warning: step 1 diverged", "building a method", "warning: step 2 diverged"]
 
 
 def test_inspect_shows_known_words_and_says_how_the_others_are_split(transferred):

@@ -63,7 +63,7 @@ def test_both_languages_are_scored_and_the_first_is_forgotten_less(run_of, caplo
     assert alone.curve.last.by_language["target"] < alone.curve.first.by_language["target"]
     for point in both.curve.points:
         source, target = point.by_language.values()
-        scores = f"source {source:.4f}, target {target:.4f}, mean {point.bits_per_byte:.4f} bits per byte"
+        scores = f"source {source:.3f}, target {target:.3f}, mean {point.bits_per_byte:.3f} bits per byte"
         assert f"step {point.step}: {scores}" in caplog.text
     assert "tokens of text (source)" in caplog.text
     assert "tokens of text (target)" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -14,6 +15,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import normalise_rows
+from relexify.progress import track
 from relexify.systems.transfer.initialisation import initialise
 from relexify.tokens import vocabulary_of
 
@@ -139,18 +141,22 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
     reduced = replace(inputs.evidence, lexicon=kept)
     found = {}
-    for method, own_inputs in inputs_by_method.items():
-        try:
-            built = initialise(method, replace(own_inputs, evidence=reduced))
-        except EvidenceError:
-            continue
-        rows = built.mixture.apply(centred)
-        if built.precomputed is not None:
-            rows[built.precomputed.ids] = built.precomputed.vectors - mean
-        directions = normalise_rows(rows[words])
-        own = (directions * expected).sum(axis=1)[:, None]
-        other = np.einsum("nd,nkd->nk", directions, others)
-        found[method] = float(((own > other) + 0.5 * (own == other)).mean())
+    logger.info(
+        "building every method again without %s entries of the dictionary, which are held out", f"{len(held):,}"
+    )
+    with track("placing held-out words", len(inputs_by_method)) as advance:
+        for method, own_inputs in inputs_by_method.items():
+            advance(0, method)
+            with suppress(EvidenceError):
+                built = initialise(method, replace(own_inputs, evidence=reduced))
+                rows = built.mixture.apply(centred)
+                if built.precomputed is not None:
+                    rows[built.precomputed.ids] = built.precomputed.vectors - mean
+                directions = normalise_rows(rows[words])
+                own = (directions * expected).sum(axis=1)[:, None]
+                other = np.einsum("nd,nkd->nk", directions, others)
+                found[method] = float(((own > other) + 0.5 * (own == other)).mean())
+            advance(1)
     return found
 
 

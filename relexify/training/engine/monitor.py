@@ -64,7 +64,6 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         self.steps_seen = 0
         self.steps_timed, self.seconds_timed = 0, 0.0  # without the first steps, scoring and saving
         self.loss: float | None = None
-        self.bits: dict[str, float] = {}  # the last scores, by language; "" for a model with one
 
     @property
     def seconds_per_step(self) -> float | None:
@@ -73,12 +72,10 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
 
     @property
     def status(self) -> str:
-        """The last loss, the last score and the speed, as far as they are known."""
+        """The last loss and the speed, as far as they are known; scores have a line of their own."""
         parts = []
         if self.loss is not None:
             parts.append(f"loss {self.loss:.3f}")
-        if self.bits:
-            parts.append(self._scores(3))
         if self.seconds_per_step:
             parts.append(f"{self.tokens_per_step / self.seconds_per_step:,.0f} tokens/s")
         return ", ".join(parts)
@@ -123,14 +120,16 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         logs: Mapping[str, float] | None = None,
         **rest: Any,
     ) -> None:
-        """Remember loss and score for the status, and log a new score."""
+        """Remember the loss for the status, and log a new score."""
         found = logs or {}
         self.loss = found.get("loss", self.loss)
         if BITS in found:
             languages = {name.removeprefix(f"{BITS}_"): found[name] for name in found if name.startswith(f"{BITS}_")}
-            self.bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
+            # With two languages, patience and selection use their mean.
+            bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
+            scores = ", ".join(f"{name} {score:.3f}".strip() for name, score in bits.items())
             loss = "" if self.loss is None else f", loss {self.loss:.3f}"
-            logger.info("step %d: %s%s", self.first_step + state.global_step, self._scores(4), loss)
+            logger.info("step %d: %s bits per byte%s", self.first_step + state.global_step, scores, loss)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long scoring took."""
@@ -140,10 +139,6 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         """Measure how long saving took."""
         self.saved = time.monotonic()
         self.saving_took = self.saved - self.step_ended
-
-    def _scores(self, digits: int) -> str:
-        """Return the last score; with two languages that of each, and their mean, which patience and selection use."""
-        return ", ".join(f"{name} {bits:.{digits}f}".strip() for name, bits in self.bits.items()) + " bits per byte"
 
     def _announce(self, left: int, step: int, device: str) -> None:
         """Log how long the rest of the training will take, if that is long, and what would make it shorter."""

@@ -205,7 +205,8 @@ def _prepare_model(model: PreTrainedModel, stage: Stage, training: Training) -> 
     parameters = list(model.parameters())
     trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
     total = sum(parameter.numel() for parameter in parameters)
-    logger.info("stage %s: trains %s of %s parameters", stage.name, f"{trained:,}", f"{total:,}")
+    share = f"all {total:,}" if trained == total else f"{trained:,} of {total:,}"
+    logger.info("stage %s: trains %s parameters", stage.name, share)
     return adapters
 
 

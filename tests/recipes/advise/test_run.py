@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from relexify.methods.inputs import Inputs
 from relexify.methods.parts.translations import translations
 from relexify.methods.registry import METHODS
 from relexify.pretrained.tokenizers import train_tokenizer
+from relexify.progress import report_to
 from relexify.recipes.advise import evidence as evidence_module
 from relexify.recipes.advise import run as run_module
 from relexify.recipes.advise.evidence import held_out_words, measure_evidence, split_dictionary
@@ -154,8 +156,18 @@ def test_parallel_text_that_aligns_nothing_is_worth_nothing(inputs, tmp_path):
     assert measure_evidence(replace(inputs, evidence=evidence), counts).aligned_share == 0
 
 
-def test_rows_of_held_out_words_are_compared_with_their_translations(inputs):
-    found = held_out_words(dict.fromkeys(("fvt", "shuffle"), inputs))
+def test_rows_of_held_out_words_are_compared_with_their_translations(inputs, caplog):
+    tasks = []
+
+    @contextmanager
+    def reporter(description, total=None):
+        tasks.append((description, total))
+        yield lambda amount, status="": None
+
+    with report_to(reporter), caplog.at_level("INFO", "relexify"):
+        found = held_out_words(dict.fromkeys(("fvt", "shuffle"), inputs))
+    assert tasks[0] == ("placing held-out words", 2)
+    assert "building every method again without" in caplog.text
     assert found["fvt"] > 0.9  # words after a space are copies of their own translations
     assert 0.2 < found["shuffle"] < 0.8
     assert held_out_words({}) == {}

@@ -13,6 +13,7 @@ from typing import Annotated
 from zlib import crc32
 
 from relexify.errors import InputError
+from relexify.storage.files import format_size
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source, TextFile
 
@@ -214,6 +215,11 @@ class Corpus:
         if None in sizes:
             return None
         return round(prod(part.share for part in self.parts) * sum(size or 0 for size in sizes))
+
+    def describe(self) -> str:
+        """Return its name, with its size if that is known: `text.txt (1.5 MB)`."""
+        size = self.size()
+        return self.name if size is None else f"{self.name} ({format_size(size)})"
 
     def sample_bytes(self, limit: int) -> str:
         r"""Return the first paragraphs that fit into `limit` bytes of UTF-8, joined by `\n`.

@@ -149,6 +149,33 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     assert wrong.status == 2
 
 
+def test_a_dry_run_of_a_transfer_names_the_text_and_what_is_only_kept_of_another(world, tmp_path):
+    command = ("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run", "--json")
+    size = f"{world.corpus.stat().st_size / 1000:.0f} kB"
+    plan = json.loads(relexify(*command).out)["plan"]
+    assert plan["text"] == f"{world.corpus} ({size}), one line in 100 is held out"
+    assert plan["evidence"] == "the text alone"
+    extended = (*command, "--keep-source", "--source-corpus", world.source_corpus, "--held-out", world.bitext)
+    alone = json.loads(relexify(*extended).out)["plan"]
+    assert alone["text"] == f"{world.corpus} ({size}); {world.bitext} is held out"
+    assert alone["kept"].startswith(f"the encoding of {world.source_corpus} (")
+    assert alone["evidence"] == "source corpus", "vectors are trained on it if there are no translations"
+    translated = json.loads(relexify(*extended, "--dictionary", world.dictionary).out)["plan"]
+    assert translated["kept"] == alone["kept"]
+    assert "source corpus" not in translated["evidence"]
+
+
+def test_a_dry_run_of_a_comparison_names_the_text_and_the_steps(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    top = f'output = "out"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\n'
+    steps = "[transfer]\nvocab_size = 330\n[training]\nsteps = 1500\nlength = 16\n[compare]\nruns = ['fvt', 'random']\n"
+    recipe.write_text(top + steps)
+    plan = json.loads(relexify("compare", recipe, "--dry-run", "--json").out)["plan"]
+    assert plan["text"].startswith(f"{world.corpus} (")
+    assert [plan[f"{run}, seed 0"] for run in ("fvt", "random")] == ["to be trained for 1,500 steps"] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+
+
 def test_a_dry_run_of_a_training_validates_and_writes_nothing(world, transferred, tmp_path):
     folder, _ = transferred
     options = ("--corpus", world.corpus, "--steps", 40, "--length", 16)

@@ -8,7 +8,7 @@ from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.dictionary import example_entries
-from relexify.systems.transfer.options import Transfer, given_translations
+from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
 from relexify.tokens import AnyTokenizer, check_vocabulary_size
@@ -30,10 +30,17 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         InputError: The model cannot be loaded, the columns of the dictionary are swapped, or the vocabulary is too
             small or too large.
     """
-    size = evidence.corpus.size()  # not known of compressed text
     config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
-    becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
-    names = ("dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor")
+    beside = given_translations(options)
+    becomes = method.becomes if beside else method.without_translations or method.becomes
+    text = Corpus.open(options.corpus).describe()
+    text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"
+    names = ["dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor"]
+    kept: list[tuple[str, object]] = []
+    if options.keep_source and options.source_corpus is not None:
+        kept = [("kept", f"the encoding of {Corpus.open(options.source_corpus).describe()}")]
+        if not any(method.takes(kind, beside=beside) for kind in EVIDENCE_OPTIONS["source_corpus"]):
+            names.remove("source_corpus")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
     if (lexicon := evidence.lexicon) is not None:
         found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
@@ -44,13 +51,14 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     elif named := options.tokenizer or options.donor:
         tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
     else:
-        tokenizer = f"trained, {options.vocab_size:,} tokens"
+        tokenizer = f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"
         if method.train_tokenizer is None:
             check_vocabulary_size(source, options.vocab_size)
     return [
         ("model", f"{options.model} ({config.model_type})"),
-        ("text", evidence.corpus.name if size is None else f"{size:,} bytes"),
+        ("text", text),
         ("tokenizer", tokenizer),
+        *kept,
         ("method", f"{options.method}: a token becomes {becomes}"),
         ("evidence", ", ".join(given) or "the text alone"),
         ("scored", "yes" if options.score else "no"),

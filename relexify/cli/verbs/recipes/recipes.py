@@ -48,13 +48,15 @@ def run(
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.storage.work import read_notes
+    from relexify.text import Corpus
 
     if dry_run:
         prepared = prepare_run(read, device=chosen_device(device), overwrite=overwrite)
         steps = [(f"[{step.table}]", step.summary) for step in read.steps]
         tasks = [("[[tasks]]", entry.title) for entry in read.tasks]
         state = "is up to date" if prepared.is_finished else "is written"
-        print_plan([("model", read.model), *steps, *tasks, ("output", f"{read.output} {state}")])
+        text = ("text", Corpus.open(read.corpus).describe())
+        print_plan([("model", read.model), text, *steps, *tasks, ("output", f"{read.output} {state}")])
         return
     with bars():
         result = run_recipe(read, device=chosen_device(device), overwrite=overwrite)
@@ -87,13 +89,15 @@ def compare(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.recipes.compare.run import prepare_comparison, run_comparison
     from relexify.reports import conclude, effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
+    from relexify.text import Corpus
 
     if dry_run:
         prepared = prepare_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
-        states = [
-            (trial.title, "finished" if trial.is_trained() else "to be trained") for trial in prepared.trials_to_train
-        ]
-        print_plan([("model", read.model), *states, ("output", read.output)])
+        steps = f"to be trained for {prepared.training.steps:,} steps"
+        states = [(trial.title, "finished" if trial.is_trained() else steps) for trial in prepared.trials_to_train]
+        tables = [(f"[{step.table}]", step.summary) for step in read.steps]
+        text = ("text", Corpus.open(read.corpus).describe())
+        print_plan([("model", read.model), text, *tables, *states, ("output", read.output)])
         return
     with bars():
         comparisons = run_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)

@@ -190,7 +190,13 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
     useless = run_transfer(replace(options, method="blend", dictionary=foreign, output=tmp_path / "useless"))
     assert useless.start.dictionary.tokens == 0
     assert useless.verdict.start == "poor"
-    assert "this will be a poor start. The dictionary translates 0 tokens" in caplog.text
+    (early,) = [
+        message for message in caplog.messages if message.startswith("this will be a poor start. The dictionary")
+    ]
+    assert "translates 0 tokens" in early
+    assert early.endswith("or has mostly rare words. Interrupt the command to repair this first.")
+    assert "as they were read" not in early
+    assert "as they were read" in useless.verdict.reason
 
 
 @pytest.mark.parametrize(("method", "is_said"), [("fvt", True), ("random", False)])

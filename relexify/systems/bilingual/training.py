@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,56 +66,70 @@ def train_bilingual(
         OutputError: A checkpoint or the result cannot be written.
     """
     check_languages(languages)
-    processes = started_processes()
-    check_halves(training, processes.num_processes)
+    check_halves(training, started_processes().num_processes)
     texts = {languages[0]: (source_corpus, source_held_out), languages[1]: (corpus, held_out)}
-
-    def prepare(plan: Training) -> TrainingJob:
-        """Load both models as one, and both texts; the first process fills the caches that the others read."""
-        with processes.main_process_first():
-            bundle = BilingualBundle.join(source, target, languages)
-        dtype, model = bundle.model.dtype, bundle.model.float()
-        for language in languages:
-            check_language_model(model.for_language(language), plan)
-            check_fit(model.for_language(language), bundle.tokenizers[language])
-        check_stages(model, plan)
-        data: dict[str, LanguageData] = {}
-        for language, (text, scored_on) in texts.items():
-            member, tokenizer = model.for_language(language), bundle.tokenizers[language]
-            with processes.main_process_first():
-                try:
-                    data[language] = language_data(member, tokenizer, text, scored_on, plan, language=language)
-                except InputError as error:
-                    raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
-
-        def load(folder: Path | None) -> BilingualModel:
-            if folder is None:  # the model before training, which training has changed in place
-                return BilingualBundle.join(source, target, languages).model
-            return load_bilingual_model(folder)
-
-        return TrainingJob(
-            model=model,
-            dtype=dtype,
-            data=TrainingData(
-                TwoTexts(*(part.blocks for part in data.values())),
-                {language: part.held_out for language, part in data.items()},
-                architecture_of(model.source),
-            ),
-            identity={
-                "model": fingerprint(model),
-                "languages": list(languages),
-                "texts": {language: part.identity for language, part in data.items()},
-            },
-            notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
-            load=load,
-            save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
-        )
-
     return run_training(
-        prepare,
+        lambda plan: _bilingual_job(source, target, texts, plan),
         output,
         training,
         inputs=(source, target),
         texts=(source_corpus, source_held_out, corpus, held_out),
         overwrite=overwrite,
+    )
+
+
+def _bilingual_job(
+    source: str | Path,
+    target: str | Path,
+    texts: Mapping[str, tuple[TextInput, TextInput | None]],
+    training: Training,
+) -> TrainingJob:
+    """Load both models as one, and both texts; the first process fills the caches that the others read.
+
+    Args:
+        source: The model of the source language.
+        target: That of the target language.
+        texts: Text to train on and text to score on, by language, the source language first.
+        training: The options.
+    """
+    processes = started_processes()
+    first, second = texts
+    languages = (first, second)
+    with processes.main_process_first():
+        bundle = BilingualBundle.join(source, target, languages)
+    dtype, model = bundle.model.dtype, bundle.model.float()
+    for language in languages:
+        check_language_model(model.for_language(language), training)
+        check_fit(model.for_language(language), bundle.tokenizers[language])
+    check_stages(model, training)
+    data: dict[str, LanguageData] = {}
+    for language, (text, scored_on) in texts.items():
+        member, tokenizer = model.for_language(language), bundle.tokenizers[language]
+        with processes.main_process_first():
+            try:
+                data[language] = language_data(member, tokenizer, text, scored_on, training, language=language)
+            except InputError as error:
+                raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
+
+    def load(folder: Path | None) -> BilingualModel:
+        if folder is None:  # the model before training, which training has changed in place
+            return BilingualBundle.join(source, target, languages).model
+        return load_bilingual_model(folder)
+
+    return TrainingJob(
+        model=model,
+        dtype=dtype,
+        data=TrainingData(
+            TwoTexts(*(part.blocks for part in data.values())),
+            {language: part.held_out for language, part in data.items()},
+            architecture_of(model.source),
+        ),
+        identity={
+            "model": fingerprint(model),
+            "languages": list(languages),
+            "texts": {language: part.identity for language, part in data.items()},
+        },
+        notes=source_notes(target) | {"bilingual": {"languages": list(languages), "source": str(source)}},
+        load=load,
+        save=lambda trained, folder: replace(bundle, model=trained).write_into(folder),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +14,7 @@ from relexify.cli.summary import print_rows
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from relexify.reports import HiddenStates, LayerSimilarities, Neighbourhood, Principal
+    from relexify.reports.geometry.report import GeometryResult
 
 __all__ = ["geometry"]
 
@@ -68,53 +65,26 @@ def geometry(
     for plot in plots:
         check_output(plot, models, text, *(vectors or ()), overwrite=overwrite, file=True)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.pretrained.lexical import weight_rows
-    from relexify.pretrained.loading import load_model, load_tokenizer
-    from relexify.reports import (
-        layer_similarities,
-        plot_embedding,
-        plot_neighbourhoods,
-        plot_similarities,
-        plot_states,
-        principal_components,
+    from relexify.reports.geometry.report import GeometryPlots, plot_geometry
+
+    named = list(names.items())
+    found = plot_geometry(
+        dict(named[: len(models)]),
+        GeometryPlots(output, layers, states, neighbours),
+        text=text,
+        word=word,
+        vectors=dict(named[len(models) :]),
+        seed=seed,
     )
-    from relexify.reports.geometry.inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
-
-    panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
-    found: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
-    near: dict[str, Neighbourhood] = {}
-    for name, model in list(names.items())[: len(models)]:
-        loaded, tokenizer = load_model(model), load_tokenizer(model)
-        embedding = loaded.get_input_embeddings()
-        digits = getattr(embedding, "codes", None)
-        rows = weight_rows(embedding)
-        panels[name] = (principal_components(rows), None if digits is None else digits[:, -1].cpu().numpy())
-        if text:
-            found[name] = states_of_text(loaded, tokenizer, text, name=name)
-        if word:
-            near[name] = neighbours_among_tokens(rows, tokenizer, word, name=name)
-    for name, file in list(names.items())[len(models) :]:
-        near[name] = neighbours_in_file(Path(file), str(word))
-    plot_embedding(panels, output, seed=seed)
-    similarities = {name: layer_similarities(each) for name, (each, _) in found.items()}
-    if text:
-        plot_similarities(similarities, layers)
-    if states:
-        plot_states(found, states, seed=seed)
-    if word:
-        plot_neighbourhoods(near, neighbours)
-    _print(panels, similarities)
+    _print(found)
     results.print(f"Plotted in [bold]{escape(' and '.join(map(str, plots)))}[/]", soft_wrap=True)
-    explained = {name: float(points.explained) for name, (points, _) in panels.items()}
-    emit(plots=plots, explained_variance=explained, similarities=similarities)
+    emit(plots=plots, explained_variance=found.explained_variance, similarities=found.similarities)
 
 
-def _print(
-    panels: Mapping[str, tuple[Principal, np.ndarray | None]], similarities: Mapping[str, LayerSimilarities]
-) -> None:
+def _print(found: GeometryResult) -> None:
     rows = [["model", "variance explained by 3 axes", "first layer", "last layer", "same token, last layer"]]
-    for name, (points, _) in panels.items():
-        found = similarities.get(name)
-        cosines = [found.inter[0], found.inter[-1], found.intra[-1]] if found else []
-        rows.append([name, f"{points.explained:.3f}", *([f"{value:.3f}" for value in cosines] or ["–"] * 3)])
+    for name, explained in found.explained_variance.items():
+        layers = found.similarities.get(name)
+        cosines = [layers.inter[0], layers.inter[-1], layers.intra[-1]] if layers else []
+        rows.append([name, f"{explained:.3f}", *([f"{value:.3f}" for value in cosines] or ["–"] * 3)])
     print_rows("Geometry", rows)

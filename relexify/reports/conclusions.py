@@ -33,7 +33,7 @@ class Conclusion:
 
 
 def conclude(comparison: Comparison) -> list[Conclusion]:
-    """Return which run is the best, in what the runs differ besides, and which of them got worse in training."""
+    """Return which run is the best, in which other settings the runs differ, and which of them training made worse."""
     starts = {run: comparison.at(run, 0).mean for run in comparison.curves}
     kept = {run: comparison.kept(run) for run in comparison.curves}
     ranked = sorted((run for run in kept if math.isfinite(kept[run].mean)), key=lambda run: kept[run].mean)

@@ -138,7 +138,7 @@ def lexical_parameter_names(model: PreTrainedModel) -> set[str]:
 
 
 def lexical_parameter_ids(model: PreTrainedModel) -> set[int]:
-    """Return `id()` of the parameters that belong to the vocabulary, whichever of its names a tied one is found by.
+    """Return `id()` of the parameters that belong to the vocabulary; a tied one may be listed under any of its names.
 
     Raises:
         GraftError: The model cannot resize its vocabulary.

@@ -116,7 +116,7 @@ def rate_inputs(model: PreTrainedModel, training: Training) -> RateInputs:
 
 
 def hidden_width(model: PreTrainedModel) -> int:
-    """Return the width of the hidden states; that of the embeddings if the config does not say, as of two languages."""
+    """Return the width of the hidden states, or of the embeddings if the config, as of two languages, does not say."""
     width = getattr(model.config.get_text_config(), "hidden_size", None)
     return int(width or model.get_input_embeddings().weight.shape[-1])
 

@@ -202,7 +202,7 @@ def write_result(
 
 
 def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
-    """Return about how many bytes the result and one checkpoint, with a moment of what is trained, take at least."""
+    """Return about how many bytes the result and one checkpoint take, with at least one moment of what is trained."""
     weights = dict(job.model.named_parameters())
     needed: int = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
     if training.lora_rank or training.optimiser_state != WHOLE_STATE:

@@ -62,7 +62,7 @@ def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
 
 
 def curve_table(curve: Curve, selected: int) -> ResultTable:
-    """Return about a dozen points: the first, the last, the best and the selected one, marked unless it is the last."""
+    """Return about a dozen points, among them the first, the last, the best and the selected one, which is marked."""
     from relexify.scoring import format_perplexity  # imports torch, which validating a recipe does not need
 
     points = curve.points

@@ -20,7 +20,7 @@ __all__ = ["check_halves", "check_language_model", "check_stages", "check_traina
 
 
 def check_trainable_name(name: str | Path, training: Training, *, add_head: bool = False) -> None:
-    """Validate that a model can be trained as requested, by its config alone; a graft of it has the same shape.
+    """Validate that a model, or a graft of it, can be trained as requested; only its config is read.
 
     Args:
         name: As for `load_model`.

@@ -100,7 +100,7 @@ def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> lis
 
 
 def array_names(encoded: Mapping[str, Any], token_types: int) -> list[str]:
-    """Return which arrays of a tokenizer a model takes that distinguishes some token types (first and second text)."""
+    """Return which arrays of a tokenizer a model takes, by how many token types (first and second text) it knows."""
     names = ["input_ids", "attention_mask"]
     if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
         names.append("token_type_ids")

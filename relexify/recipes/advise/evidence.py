@@ -104,7 +104,7 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
 
 
 def split_dictionary(lexicon: BilingualLexicon) -> tuple[BilingualLexicon, BilingualLexicon]:
-    """Split a dictionary by a hash of the target words: return it without some of them, and the entries of these."""
+    """Return a dictionary without some target words, chosen by their hash, and the entries of those words."""
     held = [_hash(target) % HELD_OUT_SHARE == 0 for _, target in lexicon.pairs]
     kept = tuple(pair for pair, out in zip(lexicon.pairs, held, strict=True) if not out)
     others = tuple(pair for pair, out in zip(lexicon.pairs, held, strict=True) if out)

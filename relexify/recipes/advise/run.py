@@ -110,18 +110,18 @@ class Advice:
 
     @property
     def best(self) -> str:
-        """The best method that is not a baseline, or the default if it is level with it and nothing was trained.
+        """The best method, or the default if nothing was trained and the best one is level with it.
 
-        If nothing but baselines was tried, it is the best of them.
+        A baseline is the best only if nothing else was tried.
         """
         names = [run.name for run in self.runs if run.name in METHODS]
         first = next((name for name in names if not METHODS[name].is_baseline), names[0])
         return DEFAULT if DEFAULT in self.level_with(first) else first
 
     def level_with(self, name: str) -> list[str]:
-        """Return the methods whose held-out words are no worse than those of another by `LEVEL`, if none was trained.
+        """Return the methods that place held-out words as well as another one, within `LEVEL`; none after training.
 
-        They do not order the methods that know translations, nor those that guess.
+        Smaller differences do not predict the order after a training.
         """
         words = {run.name: run.held_out_words for run in self.runs if run.after is None and run.name in METHODS}
         best = words.get(name)
@@ -189,7 +189,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
 
 
 def _plan(options: Advise, runs: Sequence[Run]) -> str:
-    """Return what will be trained, or built, and which of it was not named but is needed to compare with."""
+    """Return a sentence that names the methods to try, and those that are added only to compare with."""
     work = f"{len(runs)} method{'s' * (len(runs) != 1)}, "
     work += f"each trained for {options.steps:,} steps" if options.steps else "not trained"
     added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]

@@ -93,7 +93,7 @@ def read_changes(options: Options, table: object, location: Location, origin: Va
 
 
 def build(options: type[Any], values: Mapping[str, Any], default: Any = None) -> Any:
-    """Return options with the values of their fields; a class may define `updated(**values)` to complete them.
+    """Return options with these values; a class may define `updated(**values)` to derive other values from them.
 
     Raises:
         InputError: The values contradict each other.
@@ -131,7 +131,7 @@ def read_keys(
 
 
 def read_table(table: object, location: Location, *, options: type[Any], default: Any = None) -> dict[str, Any]:
-    """Return the values that a table has for the fields of its options, by field; `build` makes the options of them.
+    """Return the values in a table by the fields of its options; `build` makes the options from them.
 
     Args:
         table: As TOML has it.
@@ -252,7 +252,7 @@ def _read_float(value: object) -> float:
 
 
 def _ensure(kind: type[Value], value: object) -> Value:
-    """Return a value that must have a type, unconverted: a number in quotes is a mistake, and true is no number."""
+    """Return a value if it has this type already: a number in quotes is a mistake, and `true` is no number."""
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise _unexpected(value, _EXPECTED[kind])
@@ -272,7 +272,7 @@ def _unknown_key(key: str, known: Collection[str]) -> UnknownKey:
 
 
 def _with_inherited_values(table: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
-    """Copy values of a table into the tables of its lists, where these inherit them and have no others."""
+    """Copy inherited values of a table into the tables of its lists that do not have their own."""
     completed = dict(table)
     for name, key in keys.items():
         item = get_args(key.kind)[0] if get_origin(key.kind) is tuple else None
@@ -291,7 +291,7 @@ def _read_parts(parts: Mapping[Part, object], location: Location, read: Reader) 
 
 
 def _read_all(parts: Iterable[tuple[Reader, object, Location]], mistakes: Iterable[Mistake] = ()) -> list[Any]:
-    """Read values, each in its own way; raise the mistakes in all of them together, before others found already."""
+    """Read values, each with its own reader; raise all mistakes together, the given ones after those in the values."""
     values: list[Any] = []
     found: list[Mistake] = []
     for read, value, location in parts:

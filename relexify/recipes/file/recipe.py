@@ -197,7 +197,7 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
-    """Return the names of all tables of a kind that may stand beside another table, as a part of a message."""
+    """Return the tables that suit a purpose and do not conflict with another table, as a part of a message."""
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
 

@@ -46,7 +46,7 @@ ELSEWHERE = dict.fromkeys(TOP, "write it above the first table") | dict.fromkeys
 
 @dataclass(frozen=True)
 class Convert:
-    """Marks a field whose values have another form too: the function returns the usual form, or its argument."""
+    """Marks a field whose values may have another form: the function converts that, and returns others as they are."""
 
     function: Callable[[Any], Any]
 

@@ -163,7 +163,7 @@ def _report(
     head: str,
     error: float | None,
 ) -> CompressionReport:
-    """Return the sizes of a model and of its compressed form, whose parts are the embedding and a head of its own."""
+    """Return the sizes of a model before and after; `parts` are the small embeddings of input and head."""
     return CompressionReport(
         tokens=parts[0].num_embeddings,
         shapes=[(parameter.shape[0], parameter.shape[1]) for parameter in parts[0].parameters()],

@@ -122,7 +122,7 @@ def install(model: PreTrainedModel, layout: Layout) -> None:
 
 
 def expanded(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the ordinary model that a compressed one stands for: the same logits, and again a row for every token.
+    """Return an ordinary model with the same logits as a compressed one, and again with a row for every token.
 
     Args:
         model: A model with sub-embeddings; it is not changed.

@@ -59,7 +59,7 @@ class LinePair(NamedTuple):
 
 
 def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
-    """Return copied tokens and means of source pieces, and trained rows in place of the latter if the text has them.
+    """Return copied tokens and means of source pieces; the means of tokens that the text has are trained.
 
     Raises:
         InputError: There is no model to run.
@@ -105,7 +105,9 @@ def pair_lines(
     length: int,
     source_length: int | None = None,
 ) -> Iterator[LinePair]:
-    """Yield lines under both tokenizers, cut where both have the end of a token, without lines of fewer than two.
+    """Yield lines under both tokenizers, cut after the last place where a token ends under both.
+
+    Lines with fewer than two such places are left out.
 
     Args:
         lines: The text.

@@ -215,7 +215,7 @@ def given_evidence(options: Transfer) -> list[str]:
 
 
 def given_translations(options: Transfer) -> list[InputKind]:
-    """Return the inputs with translations that a transfer is given, which may replace others (`Method.replaced_by`)."""
+    """Return which given inputs have translations; they may replace other inputs (`Method.replaced_by`)."""
     kinds: tuple[InputKind, ...] = ("dictionary", "bitext")
     return [kind for kind in kinds if getattr(options, kind) is not None]
 

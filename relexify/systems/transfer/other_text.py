@@ -48,7 +48,7 @@ def warn_about_other_text(model: str | Path, corpus: TextSource) -> None:
 
 
 def describe_other_text(notes: Mapping[str, Any], curve: Curve) -> str:
-    """Return what shows that a training scored on text in another language than that of the transfer; else nothing.
+    """Say why the text of a training seems to be in another language than that of the transfer; empty if it does not.
 
     Args:
         notes: `relexify.json` of the trained model.

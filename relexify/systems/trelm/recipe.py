@@ -66,7 +66,10 @@ def _with_source_model(options: Trelm, context: RunContext) -> Trelm:
 
 
 def _with_seed(options: Trelm, seed: int) -> Trelm:
-    """Return the options and all phases with another seed; all runs then keep the last model, or all the best one."""
+    """Return the options with another seed in all phases.
+
+    Whether the best model is kept follows from other options; here it is fixed, so that all runs of a comparison agree.
+    """
     phases = {
         name: replace(getattr(options, name), seed=seed, keep_best=getattr(options, name).selects_best)
         for name in ("commonality", "transfer", "specific")

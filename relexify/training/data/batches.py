@@ -134,7 +134,7 @@ class TwoTexts:
         return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
 
     def divide(self, positions: list[int]) -> tuple[list[int], list[int]]:
-        """Return which positions of the first text, and which of the second, are at some positions of both."""
+        """Return the positions in the first text, and those in the second, of rows at some positions of both."""
         even, odd = ([position // 2 for position in positions if position % 2 == side] for side in (0, 1))
         return even, odd
 
@@ -152,7 +152,7 @@ class MixedTexts(TwoTexts):
     share: float
 
     def divide(self, positions: list[int]) -> tuple[list[int], list[int]]:
-        """Return which positions of the first text, and which of the second, are at some positions of both."""
+        """Return the positions in the first text, and those in the second, of rows at some positions of both."""
         ours: list[int] = []
         others: list[int] = []
         for position in positions:

@@ -63,7 +63,7 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
-    """Summarise the transfer before a training from `relexify.json` of the trained model; empty without a transfer."""
+    """Summarise the transfer that a model comes from, by its `relexify.json`; empty if there was none."""
     return _summarise(Start.from_notes(notes)) if is_transferred(notes) else []
 
 

@@ -137,7 +137,7 @@ def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> Verdict:
-    """Judge a transfer by its score, compared with rows without evidence, if its evidence could not be tested."""
+    """Judge a transfer whose evidence could not be tested, by its score compared with rows without evidence."""
     compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
     gain = min(baselines.values()) - own
     if gain >= GAIN:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.evaluation.data.examples import iterate_records
+from relexify.evaluation.data.records import iterate_records
 from relexify.storage.files import missing_file
 from relexify.storage.json import parse_json
 from relexify.text import make_encodable

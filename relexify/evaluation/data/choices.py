@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.evaluation.data.examples import iterate_records
+from relexify.evaluation.data.records import iterate_records
 from relexify.text import make_encodable
 
 __all__ = ["Question", "read_questions"]

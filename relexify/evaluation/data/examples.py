@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.evaluation.data.records import NO_LABEL, holds_records, iterate_records
 from relexify.text import make_encodable
-from relexify.text.decoding import JSON_SUFFIXES, format_suffix, read_blocks
-from relexify.text.records import open_hub_data_set, read_json_lines
-from relexify.text.remote import is_hub_data_set
+from relexify.text.decoding import read_blocks
 
 __all__ = [
     "NLI_LABELS",
     "Example",
     "FieldNames",
     "GlueFormat",
-    "iterate_records",
     "read_examples",
     "read_glue",
     "read_nli",
@@ -33,8 +31,6 @@ __all__ = [
 ]
 
 NLI_LABELS = ("contradiction", "entailment", "neutral")
-_NO_AGREEMENT = "-"
-"""The label of a pair in SNLI and MNLI on which the annotators did not agree."""
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +116,7 @@ def read_examples(source: str | Path) -> list[Example]:
         InputError: The source cannot be read, or a line is invalid.
         MissingExtra: A package is needed to read it.
     """
-    if _holds_records(source):
+    if holds_records(source):
         return read_records(source)
     return read_nli(source)
 
@@ -143,7 +139,7 @@ def read_nli(path: str | Path) -> list[Example]:
             )
         if number == 1 and columns[2] in ("label", "gold_label"):
             continue
-        if columns[2] == _NO_AGREEMENT:
+        if columns[2] == NO_LABEL:
             skipped += 1
             continue
         label = _label(columns[2], NLI_LABELS, where, numeric=False)
@@ -164,7 +160,7 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
         InputError: The source cannot be read, or does not belong to the task.
     """
     numeric = layout.labels is None
-    if _holds_records(source):
+    if holds_records(source):
         return read_records(source, fields=layout.fields, labels=layout.record_labels, numeric=numeric)
     path = Path(source)
     rows = _rows(path)
@@ -190,7 +186,7 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
                 "download the file again, or check which task it belongs to"
             )
         row = dict(zip(header, columns, strict=True))
-        if row[expected.label] == _NO_AGREEMENT:
+        if row[expected.label] == NO_LABEL:
             unlabelled += 1
             continue
         label = _label(row[expected.label], layout.labels, where, numeric=numeric)
@@ -228,58 +224,13 @@ def read_records(
                 raise InputError(
                     f"{where} has no field {field!r}, only {', '.join(map(str, record))}: name the fields to read"
                 )
-        if record[fields.label] == _NO_AGREEMENT:
+        if record[fields.label] == NO_LABEL:
             skipped += 1
             continue
         label = _label(record[fields.label], labels, where, numeric=numeric)
         second = None if fields.second is None else _text(record, fields.second, where)
         examples.append(_example(_text(record, fields.first, where), second, label, where))
     return _check_examples(examples, skipped, source)
-
-
-def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every record of a file with one json object per line, or of a Hub data set, with its location for messages.
-
-    Args:
-        source: As for `read_records`.
-
-    Raises:
-        InputError: The source cannot be read.
-        MissingExtra: A package is needed to read it.
-    """
-    if is_hub_data_set(source):
-        yield from _data_set_records(str(source))
-        return
-    yield from read_json_lines(Path(source).expanduser())
-
-
-def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Open a data set of the Hub, and return its records with the names of classes."""
-    data_set = open_hub_data_set(name, streaming=False)
-    classes = {
-        field: feature.names for field, feature in (data_set.features or {}).items() if hasattr(feature, "int2str")
-    }
-    return (
-        (
-            f"{name}, record {number},",
-            {field: _class_name(value, classes.get(field)) for field, value in record.items()},
-        )
-        for number, record in enumerate(data_set, start=1)
-    )
-
-
-def _holds_records(source: str | Path) -> bool:
-    """Whether a source has json records, or is a Hub data set, by its name."""
-    return is_hub_data_set(source) or format_suffix(Path(source)) in JSON_SUFFIXES
-
-
-def _class_name(value: object, classes: Sequence[str] | None) -> object:
-    """Return the name of a class by its number; values of other fields as they are."""
-    if classes is None or not isinstance(value, int):
-        return value
-    if value == -1:  # how data sets write that there is no label
-        return _NO_AGREEMENT
-    return classes[value] if 0 <= value < len(classes) else value
 
 
 def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:

@@ -310,7 +310,7 @@ def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):
 
 def test_a_poor_start_is_not_to_be_trained(world, tmp_path):
     shown = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "random")
-    assert "repair the evidence, or transfer it with the method blend" in " ".join(shown.out.split())
+    assert "Repair the evidence, or transfer it with the method blend" in " ".join(shown.out.split())
     assert "relexify inspect" in shown.out
     assert "relexify train" not in shown.out
 

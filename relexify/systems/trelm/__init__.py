@@ -17,6 +17,7 @@ What happens to a sentence pair (X, Y), and where:
 
 Three phases train different parameters (`phases`, `parameters`; section 3.3): commonality (both languages, MLM),
 transfer (one model for each direction, CdLM and MLM, then combined), language-specific (target language, MLM). `run`
-puts them in a row, `scores` has bits per word and BLEU, `options` all settings; recipes find the system by `recipe`,
-model loading by `kind`, and the layers of the model are in `model`.
+puts them in a row, `scores` has bits per word and BLEU, `translation` the translations that BLEU is computed of,
+`options` all settings; recipes find the system by `recipe`, model loading by `kind`, and the layers of the model are in
+`model`.
 """

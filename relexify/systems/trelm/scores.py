@@ -1,57 +1,31 @@
-"""The scores of TreLM: bits per word after each phase, and BLEU of the translations that a model reads out (6.2).
-
-A model translates all tokens at once (Table 6): no word alignment is known, so the sentence keeps its order, and the
-most likely token is taken at every position. Tokens that are repeated in a row count once, and the separator ends the
-translation.
-"""
+"""The scores of TreLM: bits per word after each phase, and BLEU of the translations in both directions."""
 
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import torch
-from transformers import PreTrainedTokenizerFast
 
-from relexify.errors import InputError, importing
-from relexify.pretrained.architecture import encoder_frame, usable_length
+from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
-from relexify.pretrained.runnable import evaluating
-from relexify.progress import track
 from relexify.scoring import Score
 from relexify.storage.files import write_file
 from relexify.storage.json import read_json
 from relexify.storage.notes import read_as
 from relexify.storage.work import read_entry, read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
-from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.options import Direction, Trelm
 from relexify.systems.trelm.pairs import open_bitext
-from relexify.text import make_encodable
-from relexify.tokens import backend_of, encoder_of
+from relexify.systems.trelm.translation import import_sacrebleu, translation_scores
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 
-__all__ = [
-    "bleu_scores",
-    "check_test_bitext",
-    "collapse_repeats",
-    "phase_scores",
-    "score_translations",
-    "translate",
-    "translation_scores",
-    "trelm_scores",
-]
+__all__ = ["check_test_bitext", "phase_scores", "score_translations", "trelm_scores"]
 
 _TRANSLATIONS = "translations.json"
-_ORDERS = (1, 2, 3, 4)
-
-logger = logging.getLogger(__name__)
 
 
 def trelm_scores(output: str | Path) -> tuple[Score, ...]:
@@ -102,7 +76,7 @@ def check_test_bitext(options: Trelm) -> None:
         MissingExtra: The package sacrebleu is not installed.
     """
     if options.test_bitext is not None:
-        _import_sacrebleu()
+        import_sacrebleu()
         open_bitext(options.test_bitext, options).ensure_pairs()
 
 
@@ -136,142 +110,3 @@ def score_translations(work: Path, options: Trelm) -> tuple[Score, ...]:
         )
     write_file(work / _TRANSLATIONS, json.dumps([asdict(score) for score in scores]) + "\n")
     return tuple(scores)
-
-
-def translation_scores(
-    model: TriLayerForMaskedLM,
-    tokenizer: PreTrainedTokenizerFast,
-    pairs: Iterable[tuple[str, str]],
-    *,
-    reads: str,
-    writes: str,
-    writer: PreTrainedTokenizerFast | None = None,
-    tokenize: str = "13a",
-) -> tuple[Score, ...]:
-    """Return BLEU-1 to BLEU-4 of the translations by a model.
-
-    References are normalised by the tokenizer: one that lower-cases text cannot write capitals.
-
-    Args:
-        model: A TRILayer model.
-        tokenizer: Its tokenizer, or that of the language that is read.
-        pairs: Sentences in the language that is read, and their translations.
-        reads: The language that is read, by its name in the model.
-        writes: The language that is written.
-        writer: The tokenizer of the language that is written, if each has its own.
-        tokenize: How sacrebleu splits words: `13a`, or `char` for languages without spaces.
-
-    Raises:
-        InputError: There is no pair, the model does not know a language, or sacrebleu does not know the tokenisation.
-        MissingExtra: The package sacrebleu is not installed.
-    """
-    complete = [(first, second) for first, second in pairs if first and second]
-    if not complete:
-        raise InputError("there is no pair of sentences to score a translation on: give parallel text")
-    _import_sacrebleu()  # before the work of translating
-    sentences, references = zip(*complete, strict=True)
-    if writer is None:
-        writer = tokenizer
-    found = translate(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer)
-    normalizer = backend_of(writer).normalizer
-    expected = [text if normalizer is None else str(normalizer.normalize_str(text)) for text in references]
-    return bleu_scores(found, expected, tokenize=tokenize, task=f"translation {reads} → {writes}")
-
-
-def translate(
-    model: TriLayerForMaskedLM,
-    tokenizer: PreTrainedTokenizerFast,
-    sentences: Sequence[str],
-    *,
-    reads: str,
-    writes: str,
-    writer: PreTrainedTokenizerFast | None = None,
-    batch: int = 32,
-) -> list[str]:
-    """Translate sentences, all tokens at once; sentences that are too long are cut.
-
-    Arguments are those of `translation_scores`; `batch` is the number of sentences at a time.
-
-    Raises:
-        InputError: The model does not know a language.
-    """
-    languages = [model.config.language_index(name) for name in (reads, writes)]
-    if writer is None:
-        writer = tokenizer
-    before, after = encoder_frame(tokenizer)
-    room = (usable_length(model) or 512) - len(before) - len(after)
-    rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text) for text in sentences])]
-    if cut := sum(len(row) == room for row in rows):
-        logger.warning("%d sentences have %d tokens or more and are cut there.", cut, room)
-    framed = [[*before, *row, *after] for row in rows]
-    padding = tokenizer.pad_token_id or 0
-    stop = next(iter(encoder_frame(writer)[1]), None)  # the separator
-    found: list[str] = []
-    with evaluating(model), torch.inference_mode(), track("translating", len(framed)) as advance:
-        for start in range(0, len(framed), batch):
-            part = framed[start : start + batch]
-            longest = max(map(len, part))
-            ids = torch.tensor([row + [padding] * (longest - len(row)) for row in part], device=model.device)
-            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in part], device=model.device)
-            read, written = (torch.full((len(part),), language, device=model.device) for language in languages)
-            logits = model(ids, mask, languages=read, target_languages=written).logits  # [batch × tokens × vocabulary]
-            for best, row in zip(logits.argmax(-1).tolist(), part, strict=True):
-                tokens = collapse_repeats(best[: len(row)], stop, writer.all_special_ids)
-                found.append(writer.decode(tokens).strip())
-            advance(len(part))
-    return found
-
-
-def collapse_repeats(tokens: Iterable[int], stop: int | None, skipped: Iterable[int] = ()) -> list[int]:
-    """Return the tokens of a translation: none after the first `stop`, and none twice in a row.
-
-    Args:
-        tokens: The most likely token of every position.
-        stop: The separator.
-        skipped: Other special tokens; one between two equal tokens keeps both.
-    """
-    special, kept, last = set(skipped), [], None
-    for token in tokens:
-        if token == stop:
-            break
-        if token != last and token not in special:
-            kept.append(token)
-        last = token
-    return kept
-
-
-def bleu_scores(
-    found: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", task: str = "translation"
-) -> tuple[Score, ...]:
-    """Return BLEU-1 to BLEU-4; what is called BLEU is BLEU-4.
-
-    Raises:
-        InputError: sacrebleu does not know the tokenisation, or there are not as many translations as references.
-        MissingExtra: The package sacrebleu is not installed.
-    """
-    sacrebleu = _import_sacrebleu()
-    if len(found) != len(references):
-        raise InputError(f"there are {len(found)} translations and {len(references)} references: give one for each")
-    known = sacrebleu.BLEU.TOKENIZERS
-    if tokenize not in known:
-        raise InputError(f"sacrebleu has no tokenisation {tokenize!r}: choose one of {', '.join(sorted(known))}")
-    scores = []
-    for order in _ORDERS:
-        # `force` silences a warning about references that look tokenised.
-        metric = sacrebleu.BLEU(max_ngram_order=order, tokenize=tokenize, force=True)
-        value = metric.corpus_score(list(found), [list(references)]).score
-        scores.append(
-            Score(task, f"BLEU-{order}", float(value), higher_is_better=True, examples=len(found), unit="sentences")
-        )
-    return tuple(scores)
-
-
-def _import_sacrebleu() -> ModuleType:
-    """Return the metrics of the package sacrebleu.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
-    with importing("sacrebleu", "measuring translations", "translation"):
-        from sacrebleu import metrics
-    return metrics

@@ -10,7 +10,7 @@ import torch
 from relexify.errors import InputError, MissingExtra
 from relexify.scoring import bits_per_word, held_out_windows
 from relexify.systems.trelm.model.building import with_trilayer
-from relexify.systems.trelm.scores import bleu_scores, collapse_repeats, translate, translation_scores
+from relexify.systems.trelm.translation import bleu_scores, collapse_repeats, translate, translation_scores
 from tests import pico
 
 TOKENIZER = pico.wordpiece(pico.sentences() + pico.sentences(words=pico.foreign_words()), size=400)

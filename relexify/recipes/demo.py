@@ -9,7 +9,7 @@ from __future__ import annotations
 import random as randomness
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,17 +148,10 @@ def run_demonstration(
         score=False,
         seed=options.seed,
     )
-    # Prose, cut in the middle of a sentence: after its end, the model would rightly write nothing.
-    paragraphs = [paragraph.split() for paragraph in material.held_out if not paragraph.isupper()]
-    words = next((words for words in paragraphs if len(words) > 2 * _PROMPT_WORDS), paragraphs[0])
-    prompt = " ".join(words[:_PROMPT_WORDS])
+    prompt = _choose_prompt(material.held_out)
     curves, samples = {}, {}
     with write_folder(options.output, overwrite=options.overwrite) as folder:
-        texts = {"english": material.english, "invented": material.invented, "held-out": material.held_out}
-        for file, lines in texts.items():
-            write_file(folder / f"{file}.txt", "\n".join(lines) + "\n")
-        entries = [f"{source}\t{target}\n" for source, target in material.lexicon.pairs]
-        write_file(folder / "dictionary.tsv", "".join(entries))
+        _write_material(material, folder)
         for part, name, dictionary in ((3, "random", None), (4, KEPT, material.lexicon)):
             report(
                 f"{part} of 5: transferring it with the method {name}, and training it {options.training.steps} steps"
@@ -213,6 +206,22 @@ def make_material(seed: int, dictionary_size: int, limit: int | None = None) -> 
         language=language,
         lexicon=lexicon,
     )
+
+
+def _choose_prompt(paragraphs: Sequence[str]) -> str:
+    """Return the beginning of a sentence of prose; after its end, a model would rightly write nothing."""
+    prose = [paragraph.split() for paragraph in paragraphs if not paragraph.isupper()]
+    words = next((words for words in prose if len(words) > 2 * _PROMPT_WORDS), prose[0])
+    return " ".join(words[:_PROMPT_WORDS])
+
+
+def _write_material(material: Material, folder: Path) -> None:
+    """Write the texts and the dictionary, so that people can look at them."""
+    texts = {"english": material.english, "invented": material.invented, "held-out": material.held_out}
+    for file, lines in texts.items():
+        write_file(folder / f"{file}.txt", "\n".join(lines) + "\n")
+    entries = [f"{source}\t{target}\n" for source, target in material.lexicon.pairs]
+    write_file(folder / "dictionary.tsv", "".join(entries))
 
 
 def _score(

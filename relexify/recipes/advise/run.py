@@ -29,7 +29,8 @@ from relexify.recipes.advise.evidence import (
     split_dictionary,
 )
 from relexify.recipes.advise.options import BASELINE, DEFAULT, Advise, planned_runs
-from relexify.recipes.compare.run import report_folder, run_comparison, texts_of_trials
+from relexify.recipes.compare.prepare import texts_of_trials
+from relexify.recipes.compare.run import report_folder, run_comparison
 from relexify.recipes.file.comparison import CompareOptions, Run
 from relexify.recipes.file.recipe import Recipe
 from relexify.scoring import sample_size

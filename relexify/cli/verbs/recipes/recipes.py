@@ -87,7 +87,8 @@ def compare(
 
     check_comparable(read)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
-    from relexify.recipes.compare.run import prepare_comparison, run_comparison
+    from relexify.recipes.compare.prepare import prepare_comparison
+    from relexify.recipes.compare.run import run_comparison
     from relexify.reports import conclude, effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
     from relexify.text import Corpus
 

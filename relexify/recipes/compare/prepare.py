@@ -1,0 +1,192 @@
+"""Prepare a comparison: validate it, and make a trial of every run, seed and size of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from relexify.errors import InputError, OutputError
+from relexify.recipes.compare.checks import check_comparable
+from relexify.recipes.compare.trials import Moments, Trial, check_trial
+from relexify.recipes.file.comparison import CompareOptions, Run
+from relexify.recipes.file.recipe import Recipe, changed_tables
+from relexify.recipes.run import run_identity, run_revisions
+from relexify.recipes.tasks import check_tasks
+from relexify.registry import choose
+from relexify.steps import RunContext, TrainingSettings
+from relexify.storage.files import is_written
+from relexify.storage.work import WorkFolder
+from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
+
+__all__ = ["PreparedComparison", "prepare_comparison", "size_name", "texts_of_trials"]
+
+
+@dataclass(frozen=True)
+class PreparedComparison:
+    """A comparison whose options and inputs were validated.
+
+    Attributes:
+        trials: The trials of all runs, by the size of the subsample; None for the whole text.
+        to_train: The names of the runs to train.
+        training: The settings of the training whose curves are compared.
+    """
+
+    trials: Mapping[int | None, Sequence[Trial]]
+    to_train: frozenset[str]
+    training: TrainingSettings
+
+    @property
+    def all_trials(self) -> list[Trial]:
+        """The trials on all parts of the text."""
+        return list(chain.from_iterable(self.trials.values()))
+
+    @property
+    def trials_to_train(self) -> list[Trial]:
+        """The trials of the runs to train, finished or not."""
+        return [trial for trial in self.all_trials if trial.run in self.to_train]
+
+
+def prepare_comparison(
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+) -> PreparedComparison:
+    """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`."""
+    compare, training = check_comparable(recipe)
+    names = [run.name for run in compare.runs]
+    to_train = frozenset(choose(name, names, "run") for name in only or names)
+    check_tasks(recipe.tasks, recipe.model, recipe.source)
+    if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
+        raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
+    trials = {
+        size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
+        for size in compare.subsamples or (None,)
+    }
+    prepared = PreparedComparison(trials, to_train, training)
+    for trial in prepared.trials_to_train:
+        check_trial(trial, recipe)
+    return prepared
+
+
+def texts_of_trials(corpus: TextInput, held_out: TextInput | None, size: int | None) -> tuple[Corpus, Corpus]:
+    """Return the text that trials are trained on and the one that they are scored on, the same for every size.
+
+    Args:
+        corpus: The whole text.
+        held_out: Text to score on; if None, a part of the whole text is held out.
+        size: About how many bytes of the text to train on; all of it if None.
+    """
+    text = Corpus.open(corpus)
+    if held_out is not None:
+        measured = Corpus.open(held_out)
+    else:
+        text, measured = text.split(HELD_OUT_EVERY)
+    return text if size is None else text.subsample(size), measured
+
+
+def size_name(size: int) -> str:
+    """Return a size as people write it: 8MB, 16MiB, 1500B."""
+    units = ((10**6, "MB"), (2**20, "MiB"), (1, "B"))
+    return next(f"{size // factor}{unit}" for factor, unit in units if size % factor == 0)
+
+
+def _trials(
+    recipe: Recipe,
+    compare: CompareOptions,
+    training: TrainingSettings,
+    size: int | None,
+    *,
+    device: str,
+    overwrite: bool,
+) -> list[Trial]:
+    """Return the trials of all runs and seeds, on about `size` bytes of the text, or on all of it if it is None."""
+    corpus, held_out = texts_of_trials(recipe.corpus, recipe.held_out, size)
+    moments = _moments(recipe, compare)
+    trials = []
+    for seed in compare.seeds:
+        for run in compare.runs:
+            name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
+            if size is not None:
+                name, title = f"{size_name(size)}-{name}", f"{title}, {size_name(size)}"
+            tables = _variant(recipe, run, seed, corpus, held_out, moments.snapshots)
+            context = RunContext(recipe.model, corpus, held_out, tables, device)
+            folder = recipe.output / "runs" / name
+            trials.append(
+                Trial(
+                    run=run.name,
+                    title=title,
+                    plan=run.plan or training.plan,
+                    context=context,
+                    steps=tuple(recipe.steps),
+                    tasks=recipe.tasks,
+                    moments=moments,
+                    languages=recipe.languages,
+                    work=WorkFolder(
+                        folder, "work", run_identity(context), revisions=run_revisions(tables), overwrite=overwrite
+                    ),
+                    keep_model=compare.keep_models,
+                )
+            )
+    return trials
+
+
+def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
+    """Return when runs are evaluated on tasks.
+
+    Raises:
+        InputError: A share is not a step of the last training, or that training cannot keep the models of single steps.
+    """
+    if not recipe.tasks:
+        return Moments(0, ())
+    # Only the last model has several languages, so tasks in one of them are evaluated at its end by default.
+    shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
+    trainings = [step for step in recipe.steps if step.training is not None]
+    *earlier, last = [step.training.settings(recipe.tables[step.table]).steps for step in trainings if step.training]
+    snapshots = {share: round(share * last) for share in shares if 0 < share < 1}
+    for share, step in snapshots.items():
+        if not 0 < step < last:
+            raise InputError(
+                f"{recipe.source}: compare.tasks_at has {share:g}, which is no step between the first and the last of "
+                f"{last:,}: leave it out, or train for more steps"
+            )
+    if snapshots and "snapshots" not in trainings[-1].varies:
+        raise InputError(
+            f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{trainings[-1].table}] keeps no models of "
+            "single steps: give 0 and 1"
+        )
+    first_step = sum(earlier)
+    steps = {first_step + step for step in snapshots.values()} | ({0, first_step} if 0 in shares else set())
+    return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
+
+
+def _variant(
+    recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return the tables of a recipe with everything in which a run differs from it.
+
+    Args:
+        recipe: The recipe.
+        run: The run.
+        seed: Random seed of all steps.
+        corpus: The part of the text to train on.
+        held_out: Text to score on.
+        snapshots: Steps of the last training whose models are kept, to be evaluated on tasks.
+    """
+    shared: dict[str, Any] = {
+        "without": run.without,
+        "method": run.method,
+        "aligned_by": run.aligned_by,
+        "seed": seed,
+        "corpus": corpus,
+        "held_out": held_out,
+    }
+    tables = changed_tables(recipe, run.changes)
+    for step in recipe.steps:
+        settings = dict(shared)
+        if step is recipe.last_training:
+            # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
+            settings |= {"plan": run.plan, "snapshots": snapshots or None}
+        for name, change in step.varies.items():
+            if settings.get(name) is not None:
+                tables[step.table] = change(tables[step.table], settings[name])
+    return tables

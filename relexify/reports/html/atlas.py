@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from relexify.mixture import Mixture, Origin
-from relexify.reports.html.map import comparable_rows, neighbours_of_rows, place
+from relexify.reports.html.map import comparable_rows, map_positions, neighbours_of_rows
 from relexify.tokens import Spelling
 
-__all__ = ["Atlas", "build_atlas", "readable", "script_of"]
+__all__ = ["Atlas", "build_atlas", "readable_token", "script_of"]
 
 SOURCES = 5
 """Source tokens shown for each token."""
@@ -104,10 +104,10 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
     if embedding is not None and count > 2 * NEIGHBOURS:
         rows = comparable_rows(embedding[:count])
         neighbours, cosines = neighbours_of_rows(rows, NEIGHBOURS)
-        positions = place(rows, neighbours)
+        positions = map_positions(rows, neighbours)
     return Atlas(
-        tokens=[readable(token, mixture.target_spelling) for token in mixture.target_tokens],
-        sources=[readable(mixture.source_tokens[id], mixture.source_spelling) for id in used],
+        tokens=[readable_token(token, mixture.target_spelling) for token in mixture.target_tokens],
+        sources=[readable_token(mixture.source_tokens[id], mixture.source_spelling) for id in used],
         origins=mixture.origin,
         source_counts=np.minimum(entries, SOURCES),
         source_ids=source_ids,
@@ -118,7 +118,7 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
     )
 
 
-def readable(token: str, spelling: Spelling) -> str:
+def readable_token(token: str, spelling: Spelling) -> str:
     """Return a token as people read it: with the space before a word, bytes as \\xC3, line ends and the like as ␊."""
     return "".join(
         chr(_CONTROL_PICTURES + ord(character)) if ord(character) < _FIRST_SHOWN else character

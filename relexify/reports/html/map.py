@@ -11,7 +11,7 @@ import numpy as np
 
 from relexify.neighbours import nearest_others, normalise_rows
 
-__all__ = ["comparable_rows", "neighbours_of_rows", "place"]
+__all__ = ["comparable_rows", "map_positions", "neighbours_of_rows"]
 
 _DIRECTIONS = 2
 """Strongest directions that are removed from embeddings: they encode frequency rather than meaning (Mu and Viswanath,
@@ -59,7 +59,7 @@ def neighbours_of_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.nda
     return nearest_others(meanings, meanings[:_KEYS], count, own=np.arange(len(rows)))
 
 
-def place(rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+def map_positions(rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     """Return positions [n × 2] between 0 and 1.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 
 from relexify.mixture import MIXTURE_FILE, Mixture, Origin
 from relexify.pretrained.lexical import read_embedding
-from relexify.reports.html.atlas import build_atlas, readable, script_of
+from relexify.reports.html.atlas import build_atlas, readable_token, script_of
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
     bars,
@@ -238,7 +238,7 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
         rows["sample of the text"] = covered["origins"]
     by_script: dict[str, Counter[str]] = {}
     for token, origin in zip(mixture.target_tokens, names, strict=True):
-        script = script_of(readable(token, mixture.target_spelling)) if origin != "special" else "special tokens"
+        script = script_of(readable_token(token, mixture.target_spelling)) if origin != "special" else "special tokens"
         by_script.setdefault(script, Counter())[origin] += 1
     frequent = sorted(by_script, key=lambda script: -by_script[script].total())
     scripts: dict[str, Mapping[str, float]] = {script: by_script[script] for script in frequent[:_SCRIPTS]}

@@ -25,7 +25,7 @@ import relexify as rx
 from relexify.errors import InputError
 from relexify.mixture import Origin
 from relexify.reports import Comparison, write_report
-from relexify.reports.html.atlas import Atlas, build_atlas, readable, script_of
+from relexify.reports.html.atlas import Atlas, build_atlas, readable_token, script_of
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.elements import stacked_bars, table
 from relexify.reports.html.model import render_model
@@ -172,7 +172,7 @@ def test_the_same_folder_gives_the_same_bytes(page, folder):
 def test_the_atlas_has_every_token_with_its_sources_and_neighbours(page, folder):
     header, arrays, (tokens, sources) = unpacked(page)
     mixture = rx.Mixture.load(folder / "mixture.safetensors")
-    assert tokens == [readable(token, mixture.target_spelling) for token in mixture.target_tokens]
+    assert tokens == [readable_token(token, mixture.target_spelling) for token in mixture.target_tokens]
     assert np.array_equal(arrays["origins"], mixture.origin)
     starts = np.concatenate([[0], np.cumsum(arrays["sourceCounts"], dtype=np.int64)])
     for id in range(0, len(tokens), 7):
@@ -182,7 +182,7 @@ def test_the_atlas_has_every_token_with_its_sources_and_neighbours(page, folder)
         weights = sorted((abs(weight) for _, weight in expected), reverse=True)
         assert sorted(map(abs, found.values()), reverse=True) == pytest.approx(weights, abs=5e-4)
         if len({abs(weight) for _, weight in mixture.sources(id)}) == len(mixture.sources(id)):
-            assert set(found) == {readable(token, mixture.source_spelling) for token, _ in expected}
+            assert set(found) == {readable_token(token, mixture.source_spelling) for token, _ in expected}
     neighbours = arrays["neighbours"].reshape(len(tokens), header["neighboursPerToken"])
     assert not (neighbours == np.arange(len(tokens))[:, None]).any()
     assert neighbours.max() < len(tokens)
@@ -444,7 +444,7 @@ def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
     page = shutil.copy(folder / "report.html", tmp_path / "report.html")
     mixture = rx.Mixture.load(folder / "mixture.safetensors")
     mixed = next(id for id in range(349, 0, -1) if len(mixture.sources(id)) > 1)
-    token = readable(mixture.target_tokens[mixed], mixture.target_spelling)
+    token = readable_token(mixture.target_tokens[mixed], mixture.target_spelling)
     shown, logged = dom(Path(page), token.strip())
     assert not logged
     assert 'data-atlas="ready"' in shown

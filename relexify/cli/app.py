@@ -40,6 +40,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("train", "--epochs"): "give the number of --steps, each of --batch × --length tokens",
     ("train", "--device"): "a GPU is used if there is one; to hide it, write CUDA_VISIBLE_DEVICES= before the command",
     ("evaluate", "--corpus"): "give text to score on as --held-out",
+    ("vectors train", "--epochs"): "write --set epochs=N",
 }
 """What to do instead of giving a verb an option that others have, or that it has elsewhere."""
 
@@ -215,7 +216,8 @@ def _explain_usage(error: Any) -> str:
     if context is None:
         return str(message)
     if (name := getattr(error, "option_name", None)) and type(error).__name__ == "NoSuchOption":
-        if instead := INSTEAD.get((context.command.name, name)):
+        verb = context.command_path.removeprefix(context.find_root().command_path).strip()
+        if instead := INSTEAD.get((verb, name)):
             return f"{name} is not an option of {context.command_path}: {instead}"
         if others := context.find_root().command.verbs_with_option(name):
             message = f"{name} is an option of {', '.join(others)}, but not of {context.command_path}"

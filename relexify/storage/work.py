@@ -183,19 +183,23 @@ class WorkFolder:
     def clear(self) -> None:
         """Remove the work folder, if it is one."""
         if (self.path / RUN_FILE).exists():
-            # The identity goes late: a folder without it would not be recognised as ours after a kill. The lock goes
-            # last: it keeps other processes out until then.
-            self._remove_work()
+            # The identity goes late: a folder without it would not be recognised as ours after a kill, nor if something
+            # in it cannot be removed. The lock goes last: it keeps other processes out until then.
             with suppress(OSError):  # another process may have claimed the folder once the lock was gone
+                self._remove_work()
                 for name in (RUN_FILE, LOCK_FILE):
                     (self.path / name).unlink(missing_ok=True)
                 self.path.rmdir()
 
     def _remove_work(self) -> None:
-        """Remove everything from the folder but its identity and its lock."""
+        """Remove everything from the folder but its identity and its lock.
+
+        Raises:
+            OSError: Something cannot be removed.
+        """
         for entry in self.path.iterdir():
-            if entry.is_dir():
-                shutil.rmtree(entry, ignore_errors=True)
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
             elif entry.name not in (RUN_FILE, LOCK_FILE):
                 entry.unlink(missing_ok=True)
 

@@ -108,6 +108,9 @@ def test_an_option_that_other_verbs_have_is_answered_with_what_to_do_instead(tmp
     rejects((*start, "--epochs", 3), "--epochs is not an option of", "relexify train", "--steps")
     rejects((*start, "--device", "cpu"), "--device is not an option of", "relexify train", "CUDA_VISIBLE_DEVICES=")
     rejects(("check", "gpt2", "--set", "seed=1"), "--set is an option of transfer, advise,", "but not of")
+    vectors = relexify("vectors", "train", "text.txt", "-o", tmp_path / "v", "--epochs", 3).err
+    assert "write --set epochs=N" in vectors
+    assert "--steps" not in vectors
 
 
 def test_messages_are_short_and_show_names_as_they_are():

@@ -14,7 +14,7 @@ import pytest
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.locks import only_one
-from relexify.storage.work import WorkFolder, claim_folder, inherited_notes, is_intermediate, read_notes
+from relexify.storage.work import WorkFolder, check_claim, claim_folder, inherited_notes, is_intermediate, read_notes
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
 
@@ -138,6 +138,40 @@ def test_work_that_is_half_removed_is_not_resumed(tmp_path: Path, monkeypatch: p
             pass
     with work(tmp_path, overwrite=True).claim():
         assert not (tmp_path / "out.training" / "grafted").exists()
+
+
+def test_a_link_is_removed_with_the_work_and_what_it_leads_to_is_kept(tmp_path: Path):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "checkpoint-2").mkdir(parents=True)
+    first = work(tmp_path, {"steps": 4})
+    with first.claim():
+        (first.path / "checkpoints").symlink_to(elsewhere)
+    other = work(tmp_path, {"steps": 5}, overwrite=True)
+    with other.claim():
+        assert not (other.path / "checkpoints").is_symlink(), "the work of another run would be resumed"
+        (other.path / "checkpoints").symlink_to(elsewhere)
+        other.clear()
+    assert not other.path.exists()
+    assert (elsewhere / "checkpoint-2").exists()
+
+
+def test_work_that_cannot_be_removed_keeps_its_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*arguments: object) -> None:
+        raise PermissionError
+
+    first = work(tmp_path, {"steps": 4})
+    with first.claim(), monkeypatch.context() as patch:
+        (first.path / "checkpoints").mkdir()
+        patch.setattr("relexify.storage.work.shutil.rmtree", fail)
+        first.clear()
+        with pytest.raises(InputError, match="steps"):
+            check_claim(first.path, {"steps": 5})
+    with monkeypatch.context() as patch:
+        patch.setattr("relexify.storage.work.shutil.rmtree", fail)
+        with pytest.raises(PermissionError), work(tmp_path, {"steps": 5}, overwrite=True).claim():
+            pass
+    with work(tmp_path, {"steps": 5}, overwrite=True).claim():
+        assert not (first.path / "checkpoints").exists()
 
 
 def test_of_two_runs_that_start_at_once_the_second_does_not_work_in_the_folder_of_the_first(

@@ -39,7 +39,7 @@ PAPERS_BETA1 = 0.9
 
 _POSITIVE = (
     "steps", "batch", "length", "micro_batch", "evaluate_every", "save_every", "patience", "held_out_bytes",
-    "lookahead_steps", "lora_rank", "decay_steps",
+    "lookahead_steps", "lora_rank",
 )  # fmt: skip
 _LARGEST = {"batch": 2**20, "length": 2**20, "held_out_bytes": 2**40}
 
@@ -61,7 +61,6 @@ class Stage:
         schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
             warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
         final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
-        decay_steps: Steps of the schedule, warm-up included; then the rate stays as it is. All steps if None.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
     """
 
@@ -73,7 +72,6 @@ class Stage:
     warmup_steps: int = 0
     schedule: str = field(default="linear", metadata=INHERITED)
     final_rate: float | None = field(default=None, metadata=INHERITED)
-    decay_steps: int | None = None
     optimiser: str = field(default=ADAM, metadata=INHERITED)
 
 
@@ -93,8 +91,6 @@ class Training:
         warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
         schedule: How the learning rate continues after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`.
         final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; that of the plan if not given.
-        decay_steps: Steps of the schedule, after which the rate stays as it is. By default all steps, but in the plan
-            `relexify` only those in which the text is seen `most_epochs` times. For plans of one stage.
         optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
             plan if not given.
         lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
@@ -157,7 +153,6 @@ class Training:
     warmup: float | None = None
     schedule: str = "linear"
     final_rate: float | None = None
-    decay_steps: int | None = None
     optimiser: str | None = None
     lookahead_steps: int = 5
     lookahead_alpha: float = 0.5
@@ -304,11 +299,6 @@ def check_stage(stage: Stage) -> None:
         )
     if not 0 <= stage.warmup_steps <= stage.steps:
         raise InputError(f"the stage {stage.name!r} warms up for {stage.warmup_steps} of its {stage.steps} steps")
-    if stage.decay_steps is not None and not max(1, stage.warmup_steps) <= stage.decay_steps <= stage.steps:
-        raise InputError(
-            f"decay_steps = {stage.decay_steps} of the stage {stage.name!r} is not possible: give its {stage.steps} "
-            "steps or fewer, but at least those of its warm-up"
-        )
     try:
         re.compile(stage.trains)
     except re.error as error:

@@ -125,8 +125,7 @@ def training_identity(training: Training) -> dict[str, Any]:
     """
     options: dict[str, Any] = describe(training)
     in_stages = (
-        "steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "final_rate",
-        "decay_steps", "optimiser",
+        "steps", "plan", "learning_rate", "embedding_learning_rate", "warmup", "schedule", "final_rate", "optimiser",
     )  # fmt: skip
     for name in (*in_stages, "held_out_bytes"):
         del options[name]
@@ -146,11 +145,6 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
     final_rate = None
     if training.schedule in DECAYING:
         final_rate = plan.final_rate if training.final_rate is None else training.final_rate
-    if training.decay_steps is not None and least > 1:
-        raise InputError(
-            f"decay_steps is for plans of one stage, and {training.plan} has {least}: leave it out, or give stages"
-        )
-    scheduled = training.decay_steps or training.steps
     stages, start = [], 0
     for planned, planned_end in zip(plan.stages, ends, strict=True):
         end = max(planned_end, start + 1)
@@ -162,10 +156,9 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
                 trains=planned.trains,
                 learning_rate=training.learning_rate,
                 embedding_learning_rate=training.embedding_learning_rate,
-                warmup_steps=min(end - start, round(scheduled * warmup)),
+                warmup_steps=min(end - start, round(training.steps * warmup)),
                 schedule=training.schedule,
                 final_rate=final_rate,
-                decay_steps=training.decay_steps,
                 optimiser=training.optimiser or (ADAM if training.lora_rank else plan.optimiser),
             )
         )

@@ -28,7 +28,7 @@ __all__ = [
     "choose_optimiser",
     "derive_rates",
     "fill_in_options",
-    "fit_to_text",
+    "fit_batch_to_text",
     "hidden_width",
     "rate_inputs",
     "stage_rates",
@@ -158,13 +158,11 @@ def stage_rates(stage: Stage) -> Rates:
     return _rates(inner, stage.embedding_learning_rate or inner, stage.optimiser)
 
 
-def fit_to_text(training: Training, sequences: int | None, processes: int) -> Training:
+def fit_batch_to_text(training: Training, sequences: int | None, processes: int) -> Training:
     """Return a training with as many sequences per step as the text suffices for; what changes is logged.
 
     A model learns more from the same text in many small steps than in few large ones, and gets worse from text that it
-    has seen too often. So the sequences of a step are halved until the text is seen at most `most_epochs` times. If it
-    is seen more often in the smallest steps too, the learning rate falls until it has been seen so often, the rest of
-    the training has the lowest rate, and the best model is kept.
+    has seen too often. So the sequences of a step are halved until the text is seen at most `most_epochs` times.
 
     Args:
         training: The options, validated.
@@ -207,23 +205,15 @@ def fit_to_text(training: Training, sequences: int | None, processes: int) -> Tr
     else:
         logger.info("the text is seen %.3g times", epochs)
     training = replace(training, batch=batch, micro_batch=micro_batch)
-    if not (most and epochs > most and is_own):
-        return training
-    if training.decay_steps is None:
-        training = replace(training, decay_steps=max(1, round(most * sequences / batch)))
+    if most and epochs > most and is_own and training.patience is None and training.keep_best is None:
         logger.info(
-            "the learning rate falls in the first %d steps, in which the text is seen %g times, and then stays at its "
-            "lowest (set decay_steps to decide otherwise)",
-            training.decay_steps,
+            "training stops after %d scores without a better one, and the best model is kept; %d steps, in which the "
+            "text is seen %g times, should do better (set patience or keep_best to decide otherwise)",
+            PATIENCE,
+            max(1, round(most * sequences / batch)),
             most,
         )
-    if training.patience is None and training.keep_best is None:
         training = replace(training, patience=PATIENCE, keep_best=True)
-        logger.info(
-            "training stops after %d scores without a better one, and the best model is kept (set patience or "
-            "keep_best to decide otherwise)",
-            PATIENCE,
-        )
     return training
 
 

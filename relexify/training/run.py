@@ -34,7 +34,7 @@ from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job, started_processes
 from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.plan import plan_stages, training_identity
-from relexify.training.rates import fill_in_options, fit_to_text
+from relexify.training.rates import fill_in_options, fit_batch_to_text
 from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
 
 __all__ = ["run_training", "train"]
@@ -117,7 +117,7 @@ def run_training(
         raise InputError("keep_rows is for a model whose vocabulary was extended: leave it out")
     if is_main:  # FSDP may load the weights in one process only
         check_finite(job.model)
-    training = fill_in_options(fit_to_text(training, job.data.count, processes.num_processes), job.model)
+    training = fill_in_options(fit_batch_to_text(training, job.data.count, processes.num_processes), job.model)
     stages = plan_stages(training)
     work.identify({**job.identity, **training_identity(training)})
     if not overwrite and work.is_finished():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from relexify.errors import InputError
 from relexify.training.engine.arguments import stage_arguments
 from relexify.training.options import Stage, Training
 from relexify.training.plan import PLANS, plan_stages
-from tests.training.runs import TRAINING
 
 
 def summary(training: Training) -> list[tuple[str, int, str, int]]:
@@ -81,24 +79,6 @@ def test_every_group_falls_to_the_same_share_of_its_peak(tmp_path, schedule):
     assert scheduler.get_last_lr() == pytest.approx([1e-4, 1e-3])
 
 
-@pytest.mark.parametrize("schedule", ["linear", "cosine"])
-def test_the_rate_stays_at_its_lowest_after_the_schedule(run_of, schedule):
-    # With a lowest rate of 0, the other steps change nothing: the model is that of a training with fewer steps.
-    training = replace(TRAINING, schedule=schedule, final_rate=0.0, warmup=0.5, evaluate_every=2)
-    run = run_of()
-    short = run.train(replace(training, steps=4), name="short")
-    long = run.train(replace(training, steps=8, decay_steps=4), name="long")
-    scores = [point.bits_per_byte for point in long.curve.points]
-    assert [point.step for point in long.curve.points] == [0, 1, 2, 4, 6, 8]
-    assert scores[3] == scores[4] == scores[5] == short.curve.last.bits_per_byte
-    assert scores[2] != scores[3]
-
-
-def test_the_warm_up_is_a_share_of_the_schedule():
-    (stage,) = plan_stages(Training(steps=1_000, decay_steps=100, warmup=0.1))
-    assert (stage.steps, stage.decay_steps, stage.warmup_steps) == (1_000, 100, 10)
-
-
 def test_rate_and_schedule_reach_every_stage():
     stages = plan_stages(Training(plan="embeddings-first", learning_rate=3e-3, schedule="cosine"))
     assert [(stage.learning_rate, stage.schedule) for stage in stages] == [(3e-3, "cosine")] * 2
@@ -150,12 +130,6 @@ INVALID = {
     "rate above 1": (Training(learning_rate=50.0), r"learning_rate = 50.0 is not possible"),
     "endless rate": (Training(learning_rate=math.inf), r"learning_rate = inf is not possible"),
     "rate not a number": (Training(learning_rate=math.nan), r"learning_rate = nan is not possible"),
-    "no schedule": (Training(decay_steps=0), r"decay_steps = 0 is not possible"),
-    "long schedule": (Training(steps=5, decay_steps=6), r"decay_steps = 6 of the stage 'everything' is not possible"),
-    "schedule of stages": (
-        Training(plan="embeddings-first", decay_steps=5),
-        r"decay_steps is for plans of one stage, and embeddings-first has 2",
-    ),
     "final rate": (Training(final_rate=1.0), r"final_rate = 1.0 is not a share of the peak"),
     "final rate of a stage": (
         Training(stages=(Stage("one", 4, schedule="constant", final_rate=0.1),)),

@@ -28,7 +28,7 @@ from relexify.training.rates import (
     choose_optimiser,
     derive_rates,
     fill_in_options,
-    fit_to_text,
+    fit_batch_to_text,
     rate_inputs,
 )
 from tests import pico
@@ -167,71 +167,57 @@ LARGE = Training(steps=100, batch=64)
     ("times", "batch"), [(MOST_EPOCHS, 64), (1.01 * MOST_EPOCHS, 32), (4 * MOST_EPOCHS, 16), (100.0, LEAST_BATCH)]
 )
 def test_steps_have_fewer_sequences_if_the_text_would_be_seen_too_often(times, batch):
-    assert fit_to_text(LARGE, round(100 * 64 / times), 1).batch == batch
+    assert fit_batch_to_text(LARGE, round(100 * 64 / times), 1).batch == batch
 
 
 def test_as_many_sequences_as_requested_if_the_plan_or_the_options_say_so():
-    assert fit_to_text(replace(LARGE, plan="direct"), 100, 1).batch == 64
-    assert fit_to_text(replace(LARGE, stages=(Stage("one", 100),)), 100, 1).batch == 64
-    assert fit_to_text(replace(LARGE, most_epochs=64.0), 100, 1).batch == 64
-    assert fit_to_text(replace(LARGE, plan="direct", most_epochs=32.0), 100, 1).batch == 32
-    assert fit_to_text(LARGE, None, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, plan="direct"), 100, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, stages=(Stage("one", 100),)), 100, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, most_epochs=64.0), 100, 1).batch == 64
+    assert fit_batch_to_text(replace(LARGE, plan="direct", most_epochs=32.0), 100, 1).batch == 32
+    assert fit_batch_to_text(LARGE, None, 1).batch == 64
 
 
 @pytest.mark.parametrize(("given", "settled"), [(None, None), (64, None), (8, None), (4, 4), (1, 1)])
 def test_neither_processes_nor_parts_of_a_batch_change_its_size(given, settled):
     for processes in (1, 2, 8):
-        training = fit_to_text(replace(LARGE, micro_batch=given), 100, processes)
+        training = fit_batch_to_text(replace(LARGE, micro_batch=given), 100, processes)
         assert (training.batch, training.micro_batch) == (LEAST_BATCH, settled)
 
 
 def test_a_step_is_never_made_smaller_than_the_smallest_one():
-    assert fit_to_text(replace(LARGE, batch=36), 100, 1).batch == 9
-    assert fit_to_text(replace(LARGE, batch=5), 100, 1).batch == 5
+    assert fit_batch_to_text(replace(LARGE, batch=36), 100, 1).batch == 9
+    assert fit_batch_to_text(replace(LARGE, batch=5), 100, 1).batch == 5
 
 
 def test_more_processes_than_sequences_are_rejected():
     with pytest.raises(InputError, match="steps of 8 sequences, which 16 processes cannot share"):
-        fit_to_text(LARGE, 100, 16)
-    assert fit_to_text(LARGE, 10_000, 16).batch == 64
+        fit_batch_to_text(LARGE, 100, 16)
+    assert fit_batch_to_text(LARGE, 10_000, 16).batch == 64
 
 
 def test_a_limit_that_nothing_can_keep_is_rejected():
     with pytest.raises(InputError, match="most_epochs is for a model that is trained on the text of one language"):
-        fit_to_text(replace(LARGE, most_epochs=2.0), None, 1)
+        fit_batch_to_text(replace(LARGE, most_epochs=2.0), None, 1)
 
 
 def test_how_much_of_a_large_text_is_seen_is_a_share(caplog):
     with caplog.at_level("INFO"):
-        fit_to_text(LARGE, 1000 * LARGE.steps * LARGE.batch, 1)
+        fit_batch_to_text(LARGE, 1000 * LARGE.steps * LARGE.batch, 1)
     assert "0.1% of the text is seen" in caplog.text
 
 
 def test_the_best_model_is_kept_where_text_repeats_in_the_smallest_steps(caplog):
     with caplog.at_level("INFO"):
-        often = fit_to_text(LARGE, 100, 1)
-    assert f"training stops after {PATIENCE} scores without a better one" in caplog.text
+        often = fit_batch_to_text(LARGE, 100, 1)
+    assert "25 steps, in which the text is seen 2 times, should do better" in caplog.text
     assert (often.patience, often.selects_best) == (PATIENCE, True)
-    seldom = fit_to_text(LARGE, 100 * LEAST_BATCH, 1)
+    seldom = fit_batch_to_text(LARGE, 100 * LEAST_BATCH, 1)
     assert (seldom.patience, seldom.selects_best) == (None, False)
-    assert fit_to_text(replace(LARGE, patience=9), 100, 1).patience == 9
-    assert not fit_to_text(replace(LARGE, keep_best=False), 100, 1).selects_best
-    papers = fit_to_text(replace(LARGE, plan="direct"), 100, 1)
+    assert fit_batch_to_text(replace(LARGE, patience=9), 100, 1).patience == 9
+    assert not fit_batch_to_text(replace(LARGE, keep_best=False), 100, 1).selects_best
+    papers = fit_batch_to_text(replace(LARGE, plan="direct"), 100, 1)
     assert (papers.patience, papers.selects_best) == (None, False)
-
-
-def test_the_rate_falls_only_while_the_text_is_not_seen_too_often(caplog):
-    with caplog.at_level("INFO"):
-        often = fit_to_text(LARGE, 100, 1)
-    assert often.decay_steps == round(MOST_EPOCHS * 100 / LEAST_BATCH) == 25
-    assert "the learning rate falls in the first 25 steps, in which the text is seen 2 times" in caplog.text
-    assert [stage.decay_steps for stage in plan_stages(often)] == [25]
-    assert [stage.steps for stage in plan_stages(often)] == [LARGE.steps]
-    assert fit_to_text(replace(LARGE, most_epochs=4.0), 100, 1).decay_steps == 50
-    assert fit_to_text(replace(LARGE, keep_best=False), 100, 1).decay_steps == 25
-    assert fit_to_text(replace(LARGE, decay_steps=80), 100, 1).decay_steps == 80
-    assert fit_to_text(replace(LARGE, plan="direct"), 100, 1).decay_steps is None
-    assert fit_to_text(LARGE, 100 * LEAST_BATCH, 1).decay_steps is None
 
 
 def test_a_training_on_little_text_takes_small_steps_and_notes_them(run_of):

@@ -134,7 +134,6 @@ def train_stage(
             data,
             [*keeping, *stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments),
-            decay_steps=stage.decay_steps,
             # What is computed again restores the state of the random generator, which cannot be recorded.
             captured=is_compiled and on_one_gpu and not training.checkpoint_activations,
             is_averaged=training.average is not None,

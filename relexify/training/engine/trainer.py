@@ -4,7 +4,6 @@ Devices, gradient accumulation, precision, schedules and resuming are the Traine
 overrides these methods, and `_check_trainer` makes sure that the installed version of transformers has them:
 
     create_optimizer        averages of the weights are part of its state
-    create_scheduler        it may end before the last step
     get_batch_samples       count the labels of a step for each objective
     training_step           no walks through all modules, which keep a fast GPU waiting; CUDA graphs
     compute_loss            the model returns its loss, summed
@@ -23,7 +22,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -64,7 +62,6 @@ _COUNT = "number of labels"
 
 _OVERRIDDEN = {
     "create_optimizer": ("model",),
-    "create_scheduler": ("num_training_steps", "optimizer"),
     "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
     "training_step": ("model", "inputs", "num_items_in_batch"),
     "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
@@ -89,7 +86,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         data: What they come from, with the held-out text.
         callbacks: Callbacks, with a `StageMonitor` at the end.
         optimiser: Class and options of an optimiser; None for the Trainer's.
-        decay_steps: Steps of the schedule of the learning rate, which then stays as it is; all steps if None.
         captured: Record forward and backward pass as a CUDA graph.
         is_averaged: Whether averages of the weights are scored and saved, which `WeightAverage` keeps.
         snapshots: The folder for models of single steps.
@@ -109,7 +105,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         callbacks: list[TrainerCallback],
         *,
         optimiser: tuple[type[torch.optim.Optimizer], dict[str, Any]] | None = None,
-        decay_steps: int | None = None,
         captured: bool = False,
         is_averaged: bool = False,
         snapshots: Path | None = None,
@@ -126,7 +121,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             optimizer_cls_and_kwargs=optimiser,
         )
         self.remove_callback(PrinterCallback)
-        self.data, self.decay_steps, self.is_averaged = data, decay_steps, is_averaged
+        self.data, self.is_averaged = data, is_averaged
         self.snapshots, self.snapshot_steps = snapshots, snapshot_steps
         self.model_accepts_loss_kwargs = True  # the loss below is already that of the whole accumulated batch
         # On the device, so that no step waits for it; read by `_check_finite`.
@@ -143,15 +138,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         if self.is_averaged:
             keep_averages(optimiser)
         return optimiser
-
-    def create_scheduler(
-        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
-    ) -> torch.optim.lr_scheduler.LambdaLR:
-        """Create the schedule of the learning rate, which ends after `decay_steps`."""
-        last = self.decay_steps or num_training_steps
-        schedule: torch.optim.lr_scheduler.LambdaLR = super().create_scheduler(last, optimizer)
-        schedule.lr_lambdas = [partial(_until, rate, last) for rate in schedule.lr_lambdas]
-        return schedule
 
     def _get_train_sampler(self, train_dataset: object = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)
@@ -333,11 +319,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     def _last_good(self) -> str:
         found = sealed_checkpoints(Path(self.args.output_dir))
         return f"the last good checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
-
-
-def _until(rate: Callable[[int], float], last: int, step: int) -> float:
-    """Return the rate at a step, as a share of its peak; after the last step of the schedule, it stays as it is."""
-    return rate(min(step, last))
 
 
 def _check_trainer() -> None:

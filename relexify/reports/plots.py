@@ -245,4 +245,9 @@ def _draw_legend(figure: Figure, legend: _LineStyles, *, best: bool) -> None:
         names, lines = [*names, "best, if not last"], [*lines, Line2D([], [], **_ring(GREY))]
     # Many entries are closer together, so that they are not higher than a panel.
     spacing = 0.7 if len(names) <= 12 else 0.3
-    figure.legend(lines, names, loc="outside right center", frameon=False, handlelength=1.9, labelspacing=spacing)
+    blank = [" "] * len(names)
+    shown = figure.legend(
+        lines, blank, loc="outside right center", frameon=False, handlelength=1.9, labelspacing=spacing
+    )
+    for text, name in zip(shown.get_texts(), names, strict=True):
+        text.set_text(name)  # as a label, a name with an underscore before it is left out by matplotlib 3.9

@@ -31,7 +31,12 @@ def only_one(folder: Path) -> Iterator[None]:
         InputError: Another process is working there.
     """
     path = folder / LOCK_FILE
-    with open(path, "w") as stream:
+    used = InputError(f"another process is working in {folder}: wait for it, or choose another output")
+    try:
+        stream = open(path, "w")  # noqa: SIM115 (closed below)
+    except FileNotFoundError as error:  # another process has just finished there, and removed the folder
+        raise used from error
+    with stream:
         try:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,9 +44,7 @@ def only_one(folder: Path) -> Iterator[None]:
                 if not os.path.samestat(os.fstat(stream.fileno()), os.stat(path)):
                     raise BlockingIOError
         except (BlockingIOError, FileNotFoundError) as error:
-            raise InputError(
-                f"another process is working in {folder}: wait for it, or choose another output"
-            ) from error
+            raise used from error
         except OSError as error:  # as some network file systems answer
             logger.warning("%s cannot be locked (%s): start one process at a time with it", folder, error.strerror)
         yield

@@ -132,13 +132,15 @@ class WorkFolder:
             InputError: It belongs to another run and may not be replaced, or another process is using it.
         """
         try:
-            claim_folder(self.path, self._claimed)
+            check_claim(self.path, self._claimed)
         except InputError:
             if not self.overwrite or not (self.path / RUN_FILE).exists():
                 raise
+        self.path.mkdir(parents=True, exist_ok=True)
         with only_one(self.path):
+            # The identity is written under the lock, and checked again: another process may have come in between.
             try:
-                claim_folder(self.path, self._claimed)  # again: another process may have come in between
+                claim_folder(self.path, self._claimed)
             except InputError as error:
                 if not self.overwrite:
                     raise
@@ -242,7 +244,8 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     """
     path = folder / RUN_FILE
     if not path.exists():
-        if folder.exists() and any(entry.name != LOCK_FILE for entry in folder.iterdir()):
+        entries = folder.iterdir() if folder.exists() else ()
+        if any(entry.name != LOCK_FILE and not is_temporary(entry) for entry in entries):
             raise InputError(
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
@@ -251,6 +254,8 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     before, here = read_json(path), json.loads(json.dumps(describe(identity)))
     if before is None:
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
+    if before == {} and here:
+        raise InputError(f"{folder} holds work that is half removed; {restart_advice(folder)}")
     revisions = [each.pop(_REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
     then, now = _leaves(before), _leaves(here)
     for name in sorted({*then, *now}):

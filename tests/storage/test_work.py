@@ -13,6 +13,7 @@ from typing import IO, Any
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.storage.files import temporary_prefix
 from relexify.storage.locks import only_one
 from relexify.storage.work import WorkFolder, check_claim, claim_folder, inherited_notes, is_intermediate, read_notes
 
@@ -134,7 +135,7 @@ def test_work_that_is_half_removed_is_not_resumed(tmp_path: Path, monkeypatch: p
         with pytest.raises(KeyboardInterrupt), work(tmp_path, {"steps": 5}, overwrite=True).claim():
             pass
     for identity in (IDENTITY, {"steps": 5}):
-        with pytest.raises(InputError, match="another run"), work(tmp_path, identity).claim():
+        with pytest.raises(InputError, match="half removed"), work(tmp_path, identity).claim():
             pass
     with work(tmp_path, overwrite=True).claim():
         assert not (tmp_path / "out.training" / "grafted").exists()
@@ -182,13 +183,44 @@ def test_of_two_runs_that_start_at_once_the_second_does_not_work_in_the_folder_o
     def lock_after_another(folder: Path) -> AbstractContextManager[None]:
         if not started:
             started.append(folder)
-            (folder / "run.json").unlink()  # as if it had not been there when the other one looked
             with work(tmp_path, {"steps": 5}).claim():
                 pass
         return only_one(folder)
 
     monkeypatch.setattr("relexify.storage.work.only_one", lock_after_another)
     with pytest.raises(InputError, match="another run"), work(tmp_path).claim():
+        pass
+
+
+def test_a_run_that_is_rejected_leaves_the_identity_of_the_one_that_is_working(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    running = work(tmp_path)
+    claims = []
+
+    def lock_after_another(folder: Path) -> AbstractContextManager[None]:
+        if not claims:
+            claims.append(running.claim())
+            claims[0].__enter__()
+        return only_one(folder)
+
+    monkeypatch.setattr("relexify.storage.work.only_one", lock_after_another)
+    with pytest.raises(InputError, match="another process is working"), work(tmp_path, {"steps": 5}).claim():
+        pass
+    check_claim(running.path, running.identity)
+    claims[0].__exit__(None, None, None)
+
+
+def test_a_folder_whose_identity_was_being_written_is_claimed(tmp_path: Path):
+    folder = work(tmp_path).path
+    folder.mkdir()
+    (folder / f"{temporary_prefix(folder / 'run.json')}0123").touch()
+    with work(tmp_path).claim():
+        check_claim(folder, IDENTITY)
+
+
+def test_a_folder_that_another_process_has_just_removed_is_in_use(tmp_path: Path):
+    with pytest.raises(InputError, match="another process is working"), only_one(tmp_path / "removed"):
         pass
 
 

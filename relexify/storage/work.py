@@ -245,7 +245,7 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     path = folder / RUN_FILE
     if not path.exists():
         entries = folder.iterdir() if folder.exists() else ()
-        if any(entry.name != LOCK_FILE and not is_temporary(entry) for entry in entries):
+        if any(entry.name not in (RUN_FILE, LOCK_FILE) and not is_temporary(entry) for entry in entries):
             raise InputError(
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"

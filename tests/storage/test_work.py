@@ -224,11 +224,16 @@ def test_a_folder_that_another_process_has_just_removed_is_in_use(tmp_path: Path
         pass
 
 
-def test_a_lock_that_its_owner_removed_protects_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_lock_that_its_owner_removed_protects_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_taken: bool
+):
     flock = fcntl.flock
 
     def finish_first(stream: IO[str], operation: int) -> None:
         (tmp_path / "lock").unlink()
+        if is_taken:  # by a third process, with a file of its own
+            (tmp_path / "lock").touch()
         flock(stream, operation)
 
     monkeypatch.setattr("fcntl.flock", finish_first)

@@ -129,9 +129,8 @@ def run_transfer(
     # Tokens that were only added make no text longer; what they save is measured at the end.
     early = judge(replace(start, text=None) if options.keep_source else start)
     if early.start == "poor" and not METHODS[options.method].is_baseline:
-        found = early.reason.partition(". ")[0].removesuffix(
-            "."
-        )  # all of it is said at the end, minutes of scoring later
+        # One sentence of it: all is said at the end, minutes of scoring later.
+        found = early.reason.partition(". ")[0].removesuffix(".")
         logger.warning("this will be a poor start. %s. Interrupt the command to repair this first.", found)
 
     # The unigram prior, and scores before training.

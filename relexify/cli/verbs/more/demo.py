@@ -48,7 +48,7 @@ def demo(
     check_output(output, model, overwrite=overwrite)
     plan_stages(Training(steps=steps, seed=seed))
     start = time.monotonic()
-    takes = " On two free cores, this takes less than four minutes." if (model, steps) == (MODEL, STEPS) else ""
+    takes = " On two free cores, this takes about four minutes." if (model, steps) == (MODEL, STEPS) else ""
     console.print(
         "A real model learns an invented language twice, from random embeddings and from those of the default method, "
         f"with {steps} training steps each.{takes}",

@@ -1,7 +1,7 @@
 """What the words of a mixture were made from: translations, similar words, their own spelling, or a copy.
 
 A mixture records which rows were copied, and the weights of the others, but not which evidence a weight comes from.
-What can be told from the weights is how much of a word comes from parts of its own spelling. In a blend, the share of
+The weights show how much of a word comes from parts of its own spelling. In a blend, the share of
 all other tokens also distinguishes a known meaning from a guessed one.
 """
 

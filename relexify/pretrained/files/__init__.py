@@ -4,4 +4,5 @@ shards.py      the files that hold the weights
 weights.py     save a model with links to the files that it shares with another, and identify its weights
 tokenizer.py   whether a tokenizer.json is intact
 packaged.py    models that come in a Python package, unpacked
+gguf.py        read GGUF, the format of one of them
 """

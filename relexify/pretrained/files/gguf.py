@@ -1,0 +1,155 @@
+"""Read GGUF, the format of llama.cpp: metadata at once, tensors one by one, as float32.
+
+A file is a header, the metadata, a list of tensors (name, shape, type, offset), and their data. The package `gguf`
+reads it too, but makes an array of every string, which takes seconds for the tokens and merges of a vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relexify.errors import InputError
+
+__all__ = ["GGUF", "read_gguf"]
+
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""The types of metadata, as `struct` calls them."""
+_STRING, _ARRAY = 8, 9
+
+
+@dataclass(frozen=True)
+class GGUF:
+    """An open file.
+
+    Attributes:
+        metadata: Numbers, strings and lists of them, by name.
+        tensors: Where each tensor is, by name.
+        content: All bytes of the file.
+    """
+
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, _Place]
+    content: mmap.mmap
+
+    def dequantise(self, name: str) -> NDArray[np.float32]:
+        """Return a tensor as float32."""
+        place = self.tensors[name]
+        size, values, dequantise = _TYPES[place.type]
+        blocks = math.prod(place.shape) // values
+        found = np.frombuffer(self.content, np.uint8, blocks * size, place.start).reshape(blocks, size)
+        return dequantise(found).reshape(place.shape)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The shape of a tensor, rows first, the number of its type, and the position of its first byte."""
+
+    shape: tuple[int, ...]
+    type: int
+    start: int
+
+
+def read_gguf(path: Path) -> GGUF:
+    """Open a file and read everything but its tensors.
+
+    Raises:
+        InputError: It is not a GGUF file, it is damaged, or a tensor has a type that is not supported.
+    """
+    try:
+        with open(path, "rb") as stream:
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return _parse(content)
+    except (OSError, struct.error, UnicodeDecodeError, ValueError, OverflowError) as error:
+        raise InputError(f"{path} is not a GGUF file, or it is damaged ({error}): install its package again") from error
+
+
+def _parse(content: mmap.mmap) -> GGUF:
+    position = 0
+
+    def number(code: str) -> Any:
+        nonlocal position
+        (value,) = struct.unpack_from(f"<{code}", content, position)
+        position += struct.calcsize(f"<{code}")
+        return value
+
+    def string() -> str:
+        nonlocal position
+        begin = position + 8
+        position = begin + number("Q")
+        return content[begin:position].decode()
+
+    def value(kind: int) -> Any:
+        if kind == _ARRAY:
+            kind, length = number("I"), number("Q")
+            return [value(kind) for _ in range(length)]
+        if kind == _STRING:
+            return string()
+        if kind not in _NUMBERS:
+            raise ValueError(f"metadata of type {kind}")
+        return number(_NUMBERS[kind])
+
+    if content[:4] != b"GGUF":
+        raise ValueError("it does not begin with GGUF")
+    position = 4
+    version, count, entries = number("I"), number("Q"), number("Q")
+    if version not in (2, 3):
+        raise ValueError(f"version {version}")
+    metadata = {}
+    for _ in range(entries):
+        name = string()
+        metadata[name] = value(number("I"))
+    described = []
+    for _ in range(count):
+        name = string()
+        sizes = [number("Q") for _ in range(number("I"))]  # columns first
+        described.append((name, tuple(reversed(sizes)), number("I"), number("Q")))
+    alignment = metadata.get("general.alignment", 32)
+    start = -(-position // alignment) * alignment
+    tensors = {name: _Place(shape, kind, start + offset) for name, shape, kind, offset in described}
+    for name, place in tensors.items():
+        if place.type not in _TYPES:
+            raise ValueError(f"{name} is quantised in a way that is not supported, type {place.type}")
+        size, values, _ = _TYPES[place.type]
+        if place.start + math.prod(place.shape) // values * size > len(content):
+            raise ValueError(f"the data of {name} is not complete")
+    return GGUF(metadata, tensors, content)
+
+
+def _read_f32(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return blocks.view("<f4").astype(np.float32)
+
+
+def _dequantise_q4_1(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return 32 numbers per block of 20 bytes: scale, minimum, and 16 bytes with two numbers of 4 bits each."""
+    scale, minimum = blocks[:, :2].view("<f2"), blocks[:, 2:4].view("<f2")
+    quantised = blocks[:, 4:]
+    values = np.empty((len(blocks), 2, 16), np.float32)
+    values[:, 0] = quantised & 15  # the first half of the numbers is in the lower bits
+    values[:, 1] = quantised >> 4
+    values *= scale.astype(np.float32)[:, :, None]
+    values += minimum.astype(np.float32)[:, :, None]
+    return values
+
+
+def _dequantise_q8_0(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return 32 numbers per block of 34 bytes: scale, and 32 signed bytes."""
+    values = blocks[:, 2:].view(np.int8).astype(np.float32)
+    values *= blocks[:, :2].view("<f2").astype(np.float32)
+    return values
+
+
+_TYPES: Mapping[int, tuple[int, int, Callable[[NDArray[np.uint8]], NDArray[np.float32]]]] = {
+    0: (4, 1, _read_f32),
+    3: (20, 32, _dequantise_q4_1),
+    8: (34, 32, _dequantise_q8_0),
+}
+"""Bytes and numbers of a block, and the function that dequantises blocks, by the number of a type."""

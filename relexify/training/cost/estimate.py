@@ -135,7 +135,10 @@ def _estimate(
         for is_sharded in (False, True) if can_shard and number > 1 else (False,):
             for size in _micro_batches(training, number):
                 tokens = size * training.length
-                memories = [stage.memory(tokens, number, is_sharded=is_sharded) for stage in stages]
+                accumulates = size * number < training.batch
+                memories = [
+                    stage.memory(tokens, number, is_sharded=is_sharded, accumulates=accumulates) for stage in stages
+                ]
                 ways.append((number, is_sharded, size, max(memories, key=lambda memory: memory.total)))
     if not ways:
         if training.micro_batch and training.batch % (gpus or 1) == 0:

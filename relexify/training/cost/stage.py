@@ -5,9 +5,18 @@ is trained. Attention takes 4 × length × width forward in each layer, half of 
 backward. Activations that are computed again take another forward pass. Muon takes 20 rows² columns + 10 rows³ per
 matrix and step (five iterations of three products), however many tokens and GPUs there are.
 
-Memory of a GPU. Parameters, gradients and the state of the optimiser, which FSDP divides by the number of GPUs; copies
-in bfloat16 of what is multiplied; activations of a micro-batch; logits and their gradient. A compiled layer keeps the
-outputs of its matrices, those of two norms and of attention.
+Memory of a GPU. Parameters and the state of the optimiser, which FSDP divides by the number of GPUs, are always there.
+The peak is at one of two moments:
+
+    the loss        copies in bfloat16 of what is multiplied, all activations of a micro-batch, and logits, which their
+                    gradient overwrites; of the gradients, that of the head
+    the optimiser   all gradients, and what Muon needs to orthogonalise
+
+In between, gradients appear as activations go. Gradients that are summed over several micro-batches are there at both
+moments, and so are those that DDP collects from all GPUs.
+
+A compiled layer keeps the outputs of its matrices and that of attention. If they are trained, or have adapters, it also
+keeps their inputs: the outputs of two norms, and the product inside the feed-forward network.
 """
 
 from __future__ import annotations
@@ -28,7 +37,7 @@ from relexify.training.options import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Train
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Rates, hidden_width
 
-__all__ = ["Memory", "StageCost", "stage_cost"]
+__all__ = ["AROUND_LAST_NORM", "Memory", "StageCost", "stage_cost"]
 
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
@@ -41,16 +50,23 @@ Its products are narrow, so reading and writing activations takes longer than co
 the shape of SmolLM2-135M, rank 16, on an H200.
 """
 
+AROUND_LAST_NORM = 7
+"""Activations between the layers and the logits that are there at the loss, as multiples of the width in bfloat16.
+
+The last norm is not compiled: it keeps its input, also in float32 (3), the quotient, and its output. The other two are
+the gradient of its output, and that of a chunk of it.
+"""
+
 
 @dataclass(frozen=True)
 class Memory:
     """Peak memory of one GPU, in bytes.
 
     Attributes:
-        weights: Parameters, and their copies in bfloat16.
-        gradients: Gradients.
+        weights: Parameters, and their copies in bfloat16 if they are there at that moment.
+        gradients: Gradients that are there at that moment.
         optimiser: State of the optimiser, and averages of the weights.
-        activations: Activations and logits, or what Muon needs after them, whichever is more.
+        activations: Activations and logits, or what Muon needs after them.
     """
 
     weights: float
@@ -78,6 +94,7 @@ class StageCost:
         copies: Bytes of their copies in bfloat16.
         gathered: Bytes of the parameters that FSDP gathers at once.
         gradients: Bytes of the gradients.
+        head_gradient: Bytes of that of the head while it is computed.
         optimiser: Bytes of the state of the optimiser.
         activations: Bytes per token of a micro-batch.
         logits: Bytes per token of a chunk of the loss.
@@ -93,21 +110,30 @@ class StageCost:
     copies: float
     gathered: float
     gradients: float
+    head_gradient: float
     optimiser: float
     activations: float
     logits: float
     workspace: float
 
-    def memory(self, tokens: int, gpus: int, *, is_sharded: bool) -> Memory:
-        """Return the memory of a GPU that takes some tokens at once."""
+    def memory(self, tokens: int, gpus: int, *, is_sharded: bool, accumulates: bool) -> Memory:
+        """Return the memory of a GPU that takes some tokens at once, and maybe sums gradients over several times."""
         parts = gpus if is_sharded else 1
-        activations = tokens * self.activations + min(tokens, COMPILED_CHUNK) * self.logits
-        return Memory(
-            weights=self.weights / parts + (self.gathered if is_sharded else self.copies),
-            gradients=self.gradients / parts,
-            optimiser=self.optimiser / parts,
-            activations=max(activations, self.workspace),
+        weights, gradients, optimiser = (each / parts for each in (self.weights, self.gradients, self.optimiser))
+        is_copied = gpus > 1 and not is_sharded  # into the buckets of DDP
+        at_loss = Memory(
+            weights=weights + (self.gathered if is_sharded else self.copies),
+            gradients=(accumulates + is_copied) * gradients + self.head_gradient,
+            optimiser=optimiser,
+            activations=tokens * self.activations + min(tokens, COMPILED_CHUNK) * self.logits,
         )
+        at_optimiser = Memory(
+            weights=weights,
+            gradients=2 * gradients if accumulates or is_copied else gradients,
+            optimiser=optimiser,
+            activations=self.workspace,
+        )
+        return max(at_loss, at_optimiser, key=lambda memory: memory.total)
 
 
 def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> StageCost:
@@ -141,12 +167,19 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
     inner_bytes = _BFLOAT16 if training.inner_precision == "bfloat16" else _FLOAT32
     bytes_of = {name: size * (_FLOAT32 if name in found.lexical else inner_bytes) for name, size in found.sizes.items()}
     trained_bytes = sum(bytes_of[name] for name in found.trained_parameters) + found.adapters * _FLOAT32
-    copied = head.numel()
+    copied = head.numel() + found.adapters
     if inner_bytes != _BFLOAT16:
         copied += sum(matrix.numbers for matrix in found.matrices)
 
-    # Activations per token: outputs of all matrices, and in each layer those of two norms and of attention.
-    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + 3 * layers * width
+    # Activations per token. The matrices that end attention and feed-forward network return the width of the model; the
+    # input of the latter is wider.
+    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * width
+    with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
+    if with_gradient:
+        kept += 2 * layers * width
+        ends = [matrix for matrix in with_gradient if matrix.outputs == width != matrix.inputs]
+        kept += sum(matrix.inputs * matrix.used for matrix in ends)
+        kept += len(found.adapted) * (training.lora_rank or 0)  # the outputs of A
     if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
         kept = layers * width + kept // layers
     muon_sizes = [matrix.numbers for matrix in found.orthogonalised]
@@ -162,9 +195,11 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         gathered=sum(bytes_of[name] for name in found.lexical)
         + 2 / layers * sum(bytes_of[matrix.name] for matrix in found.matrices),
         gradients=trained_bytes,
+        # In float32, where chunks are summed, and that of a chunk in bfloat16
+        head_gradient=is_head_trained * head.numel() * (_FLOAT32 + _BFLOAT16),
         optimiser=_optimiser_bytes(found, bytes_of, trained_bytes, stage, training),
-        activations=kept * _BFLOAT16,
-        logits=2 * head.shape[0] * label_share * _BFLOAT16,  # and their gradient
+        activations=(kept + AROUND_LAST_NORM * width) * _BFLOAT16,
+        logits=head.shape[0] * label_share * _BFLOAT16,
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
     )
 

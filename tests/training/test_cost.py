@@ -155,7 +155,7 @@ def kept_by_layers(model: PreTrainedModel) -> float:
     return sum(kept.values()) / (2 * length)
 
 
-@pytest.mark.parametrize(("trains", "rank"), [("everything", None), ("embeddings", None)])
+@pytest.mark.parametrize(("trains", "rank"), [("everything", None), ("embeddings", None), ("everything", 4)])
 def test_activations_are_what_compiled_layers_keep(trains, rank):
     if rank:
         pytest.importorskip("peft")
@@ -167,8 +167,8 @@ def test_activations_are_what_compiled_layers_keep(trains, rank):
     freeze_all_but(model, trains)
     if rank:
         add_adapters(model, rank)
-    # Too little to be estimated: a number in float32 for each of two norms and two heads of a layer, and the rotation of
-    # the 32 numbers of a head by its position, which all sequences share.
+    # Too little to be estimated: a number in float32 for each of two norms and two heads of a layer, and how the 32
+    # numbers of a head are rotated by its position, which all sequences share.
     little = 2 * 4 * (2 + 2) + 2 * 2 * 32 / 2
     assert kept_by_layers(model) == pytest.approx(cost.activations - 2 * AROUND_LAST_NORM * 64 + little, rel=0.005)
 

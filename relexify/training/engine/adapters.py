@@ -96,6 +96,11 @@ def add_adapters(model: PreTrainedModel, rank: int, *, alpha: float | None = Non
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.data = parameter.data.float()
+        for module in model.modules():
+            if isinstance(module, peft.tuners.lora.LoraLayer):
+                # Autocast chooses the number format of each product. With a cast to that of A, another copy of the
+                # input would be kept for the backward pass.
+                module.cast_input_dtype_enabled = False
     for parameter in vocabulary:
         parameter.requires_grad_(True)
     return adapters

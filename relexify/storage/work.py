@@ -51,6 +51,8 @@ RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
 _FINISHED = "finished"
 _REVISIONS = "revisions"
+_ATTEMPTS = 10
+"""How often a folder is created that other processes keep removing."""
 _ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learning_rate)")
 
 logger = logging.getLogger(__name__)
@@ -136,7 +138,7 @@ class WorkFolder:
         except InputError:
             if not self.overwrite or not (self.path / RUN_FILE).exists():
                 raise
-        self.path.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.path)
         with only_one(self.path):
             # The identity is written under the lock, and checked again: another process may have come in between.
             try:
@@ -243,16 +245,18 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         InputError: It belongs to another run, or contains files that relexify did not write.
     """
     path = folder / RUN_FILE
-    if not path.exists():
-        entries = folder.iterdir() if folder.exists() else ()
+    before, here = read_json(path), json.loads(json.dumps(describe(identity)))
+    if before is None and not path.exists():
+        entries: list[Path] = []
+        with suppress(FileNotFoundError):  # there is no such folder, or no longer
+            entries = list(folder.iterdir())
         if any(entry.name not in (RUN_FILE, LOCK_FILE) and not is_temporary(entry) for entry in entries):
             raise InputError(
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
             )
         return
-    before, here = read_json(path), json.loads(json.dumps(describe(identity)))
-    if before is None:
+    if before is None and (before := read_json(path)) is None:  # again: another process may have just written it
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
     if before == {} and here:
         raise InputError(f"{folder} holds work that is half removed; {restart_advice(folder)}")
@@ -330,6 +334,18 @@ def is_intermediate(folder: str | Path) -> bool:
 def restart_advice(folder: Path) -> str:
     """Return the end of a message about unfinished work that cannot be resumed."""
     return f"choose another output, or delete {folder} to start again (with `overwrite`, it is deleted)"
+
+
+def _make_folder(path: Path) -> None:
+    """Create a folder unless it exists, also while other processes remove it or the one that contains it.
+
+    `mkdir` raises an error if the folder existed when it was to be created, but no longer when that was checked.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(FileExistsError, FileNotFoundError):
+            path.mkdir(parents=True, exist_ok=True)
+            return
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def _write_identity(folder: Path, identity: Mapping[str, object]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import os
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.files import temporary_prefix
+from relexify.storage.json import read_json
 from relexify.storage.locks import only_one
 from relexify.storage.work import WorkFolder, check_claim, claim_folder, inherited_notes, is_intermediate, read_notes
 
@@ -222,6 +225,77 @@ def test_a_folder_whose_identity_was_being_written_is_claimed(tmp_path: Path):
 def test_a_folder_that_another_process_has_just_removed_is_in_use(tmp_path: Path):
     with pytest.raises(InputError, match="another process is working"), only_one(tmp_path / "removed"):
         pass
+
+
+def test_a_folder_that_another_process_removes_at_the_same_moment_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    finishing, is_dir = work(tmp_path), Path.is_dir
+    with finishing.claim():
+        pass
+
+    def finish_first(path: Path, **options: Any) -> bool:  # `mkdir` has just found the folder
+        monkeypatch.setattr(Path, "is_dir", is_dir)
+        finishing.clear()
+        return is_dir(path, **options)
+
+    monkeypatch.setattr(Path, "is_dir", finish_first)
+    with work(tmp_path).claim():
+        check_claim(finishing.path, IDENTITY)
+
+
+def test_a_folder_around_it_that_another_process_removes_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    around, mkdir, removed = tmp_path / "around", os.mkdir, []
+
+    def remove_once(path: Path, mode: int = 0o777) -> None:
+        mkdir(path, mode)
+        if Path(path) == around and not removed:
+            removed.append(around)
+            around.rmdir()
+
+    monkeypatch.setattr(os, "mkdir", remove_once)
+    with work(around).claim():
+        assert removed
+        check_claim(around / "out.training", IDENTITY)
+
+
+def test_a_file_in_place_of_a_folder_is_reported(tmp_path: Path):
+    (tmp_path / "around").touch()
+    with pytest.raises(OSError, match="around"), work(tmp_path / "around").claim():
+        pass
+
+
+def test_work_that_is_removed_or_begun_while_it_is_checked_is_not_corrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other = work(tmp_path)
+
+    def read_after(happens: Callable[[], object]) -> None:
+        answers = [happens]
+
+        def read(path: Path) -> Any:
+            found = read_json(path)
+            if answers:
+                answers.pop()()
+            return found
+
+        monkeypatch.setattr("relexify.storage.work.read_json", read)
+
+    def begin() -> None:
+        with other.claim():
+            pass
+
+    for identity in (IDENTITY, {"steps": 5}):
+        other.clear()
+        read_after(begin)
+        with nullcontext() if identity is IDENTITY else pytest.raises(InputError, match="another run"):
+            check_claim(other.path, identity)
+    read_after(other.clear)
+    with pytest.raises(InputError, match="another run"):  # as it was when it was read
+        check_claim(other.path, {"steps": 5})
+    check_claim(other.path, {"steps": 5})
 
 
 @pytest.mark.parametrize("is_taken", [False, True])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from accelerate import DistributedType, PartialState
 
 from relexify.errors import InputError
@@ -36,6 +37,10 @@ SHARDED = {
     "FSDP_RESHARD_AFTER_FORWARD": "true",
     "FSDP_CPU_RAM_EFFICIENT_LOADING": "false",
 }
+
+needs_sharding = pytest.mark.skipif(
+    not hasattr(torch.cpu.Stream, "record_event"), reason="this version of torch cannot shard models on CPUs"
+)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +84,7 @@ def train_sharded(run: Run, moment: Moment | None, training: Training, name: str
     train_and_die(run, moment, training, name)
 
 
+@needs_sharding
 @pytest.mark.parametrize("form", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
 def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_resumes(run_of, alone, form):
     run, environment = run_of("gpt2", dropout=False), {**SHARDED, "FSDP_STATE_DICT_TYPE": form}
@@ -89,7 +95,9 @@ def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_resu
     assert_trained_like(run, alone)
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["replicated", "sharded"])
+@pytest.mark.parametrize(
+    "sharded", [pytest.param(False, id="replicated"), pytest.param(True, id="sharded", marks=needs_sharding)]
+)
 def test_muon_and_averages_train_the_same_model_in_two_processes_and_resume(run_of, sharded):
     run, training = run_of("gpt2", dropout=False), replace(MUON, average=0.9, evaluate_every=1)
     alone = run.train(training, "alone")

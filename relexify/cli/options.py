@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import logging
 import re
 import runpy
 import sys
@@ -55,9 +56,12 @@ __all__ = [
     "existing",
     "named_model",
     "option",
+    "say_loading",
     "split_languages",
     "written",
 ]
+
+logger = logging.getLogger(__name__)
 
 TEXT, METHOD, PLAN, RUN = "Text and evidence", "Method", "Training", "Run"
 """Panels of the help."""
@@ -245,6 +249,7 @@ def chosen_device(name: str) -> str:
     Raises:
         InputError: It is not a device, or it is not available.
     """
+    say_loading()
     import torch
 
     if name == "auto":
@@ -254,6 +259,12 @@ def chosen_device(name: str) -> str:
     if (device.index or 0) >= available[device.type]:
         raise InputError(f"--device {name} is not available: torch finds {available[device.type]} of its kind; use cpu")
     return name
+
+
+def say_loading() -> None:
+    """Log that torch and transformers are about to be imported, which takes seconds; nothing if they are already."""
+    if "torch" not in sys.modules:
+        logger.info("loading torch and transformers")
 
 
 def check_texts(*languages: tuple[TextInput | None, TextInput | None]) -> None:

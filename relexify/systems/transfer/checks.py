@@ -18,7 +18,7 @@ from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.names import check_name
-from relexify.storage.files import check_output
+from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
 from relexify.storage.work import output_notes, read_notes
@@ -66,6 +66,10 @@ _SAMPLE, _MOST_ENTRIES = 50_000, 0.8
 """Bytes of text that are searched for pairs of words, and the share of its lines from which on it is no text."""
 _ENTRY = re.compile(r"\s*\S+( \S+){0,3}\t\S+( \S+){0,3}\s*")
 """A line of a dictionary: up to four words on either side of a tab."""
+
+BYTES_PER_TOKEN = 100
+"""Bytes of text per token of a vocabulary below which many tokens are rare: with 106, from 42 % (Chinese) to 73 %
+(Uyghur) of them occur fewer than five times in the text, and with 212, from 8 to 31 %."""
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +143,7 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
         source_scored=options.keep_source,
     )
     _report_word_list(evidence.corpus)
+    _report_rare_tokens(options, evidence.corpus)
     if not shared:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
@@ -235,6 +240,24 @@ def _report_word_list(corpus: Corpus) -> None:
             entries,
             len(lines),
         )
+
+
+def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
+    """Warn if a vocabulary is to be trained that is too large for its text; the tokenizer itself may well find it."""
+    is_trained = not (options.keep_source or options.tokenizer or options.donor)
+    size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
+    if not is_trained or size is None or size >= least:
+        return
+    fitting = max(1_000, round(size / (2 * BYTES_PER_TOKEN), -3))
+    or_fewer = f", or a smaller vocabulary (`vocab_size={fitting:.0f}`)" if fitting < options.vocab_size else ""
+    logger.warning(
+        "%s of text is little for %s tokens: many of them will occur fewer than five times in it; "
+        "give more text, %s or more%s",
+        format_size(size),
+        f"{options.vocab_size:,}",
+        format_size(least),
+        or_fewer,
+    )
 
 
 def _check_extension(options: Transfer, method: Method) -> None:

@@ -114,6 +114,26 @@ def test_a_dictionary_given_as_text_is_reported(options, tmp_path, caplog):
         assert "lines are pairs of words: give ordinary sentences as `corpus`" in caplog.text
 
 
+def test_a_vocabulary_that_is_too_large_for_its_text_is_reported_before_any_work(options, tmp_path, caplog):
+    (tmp_path / "text.txt").write_text("a few words\n" * 50_000)  # 594,000 bytes without those held out
+    for size, advised in ((32_000, 3_000), (6_000, 3_000), (5_900, None), (500, None)):
+        caplog.clear()
+        check_transfer(replace(options, vocab_size=size))
+        warnings = [record.getMessage() for record in caplog.records if "is little for" in record.getMessage()]
+        assert len(warnings) == (advised is not None)
+        assert all(f"594 kB of text is little for {size:,} tokens" in text for text in warnings)
+        assert all(f"(`vocab_size={advised}`)" in text for text in warnings)
+    caplog.clear()
+    check_transfer(replace(options, tokenizer="smollm2-135m"))
+    assert "is little for" not in caplog.text
+
+
+def test_no_vocabulary_is_advised_that_is_no_smaller(options, caplog):
+    check_transfer(replace(options, vocab_size=900))
+    assert "is little for 900 tokens" in caplog.text
+    assert "a smaller vocabulary" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -147,7 +167,7 @@ def test_options_that_translations_replace_are_reported(options, caplog):
     check_transfer(replace(vectors, method="blend", bitext=None, alignment=None))
     check_transfer(replace(vectors, method="wechsel", bitext=None, alignment=None))
     check_transfer(replace(options, method="blend"))
-    assert not caplog.text
+    assert "makes no use" not in caplog.text
 
 
 def test_options_for_another_method_leave_out_what_it_does_not_use(options):

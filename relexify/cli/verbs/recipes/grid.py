@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from relexify.cli.console import emit
-from relexify.cli.options import Device, Recipe, Settings, check_texts, chosen_device
+from relexify.cli.options import Device, Recipe, Settings, check_texts, chosen_device, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows, print_summary
 from relexify.errors import InputError
@@ -49,6 +49,7 @@ def grid(
     counts, heats = _numbers(neighbours, "--neighbours"), _numbers(temperatures, "--temperatures")
     check_texts((read.corpus, None), (None, read.held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
     from relexify.systems.transfer.grid.run import run_grid
 

@@ -12,7 +12,17 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, table
-from relexify.cli.options import Device, DryRun, Overwrite, Recipe, Settings, check_texts, chosen_device, option
+from relexify.cli.options import (
+    Device,
+    DryRun,
+    Overwrite,
+    Recipe,
+    Settings,
+    check_texts,
+    chosen_device,
+    option,
+    say_loading,
+)
 from relexify.cli.progress import bars
 from relexify.cli.summary import (
     print_measured,
@@ -45,6 +55,7 @@ def run(
     Example: relexify run wechsel-gpt2 --set corpus=swahili.txt --set training.steps=5000
     """
     read = _read(recipe, settings)
+    say_loading()
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.storage.work import read_notes
@@ -87,6 +98,7 @@ def compare(
 
     check_comparable(read)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.recipes.compare.prepare import prepare_comparison
     from relexify.recipes.compare.run import run_comparison
     from relexify.reports import conclude, effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows

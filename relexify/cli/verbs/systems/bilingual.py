@@ -64,6 +64,7 @@ def bilingual(
     check_training_output(WorkFolder(output, "training", overwrite=overwrite), options)
     shared.check_texts((corpus, held_out), (source_corpus, source_held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    shared.say_loading()
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.training.summary import summarise_training
 

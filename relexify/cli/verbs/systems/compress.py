@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relexify.cli.console import emit
-from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, check_model, option
+from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, check_model, option, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_rows
 
@@ -63,6 +63,7 @@ def compress(
     check_model(options.codes_from)
     check_output(output, model, overwrite=overwrite)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.systems.compression.folder import compress_folder
 
     with bars():
@@ -83,6 +84,7 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
 
     check_output(output, model, overwrite=overwrite)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.systems.compression.folder import expand_folder
 
     expand_folder(model, output, overwrite=overwrite)

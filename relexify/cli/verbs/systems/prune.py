@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, Model, OutputFolder, Overwrite, check_texts, option
+from relexify.cli.options import TEXT, Model, OutputFolder, Overwrite, check_texts, option, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_rows
 
@@ -36,6 +36,7 @@ def prune(
     check_output(output, model, texts=(corpus,), overwrite=overwrite)
     check_texts((corpus, None))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.grafting import prune as prune_model
 
     with bars():

@@ -90,6 +90,7 @@ def trelm(
     check_trelm_output(WorkFolder(output, "trelm", overwrite=overwrite), options)
     shared.check_texts((corpus, held_out), (options.source_corpus, options.source_held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    shared.say_loading()
     from relexify.systems.trelm.run import run_trelm
     from relexify.training.summary import summarise_training
 

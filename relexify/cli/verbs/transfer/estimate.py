@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relexify.cli.console import emit
-from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Steps, option
+from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Steps, option, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
 from relexify.errors import InputError
@@ -69,6 +69,7 @@ def estimate(
     plan_stages(options)
     choose_gpus(gpu, gpus)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.training.cost.estimate import estimate as estimate_costs
 
     estimates = estimate_costs(model, options, gpu=gpu, gpus=gpus)

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import RUN, TEXT, Device, Model, chosen_device, option
+from relexify.cli.options import RUN, TEXT, Device, Model, chosen_device, option, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows, print_summary
 from relexify.errors import InputError
@@ -99,6 +99,7 @@ def evaluate(
         if not is_hub_data_set(file) and not Path(file).exists():
             raise missing_file(Path(file))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.evaluation.evaluate import evaluate_task
 
     options = replace(options, device=chosen_device(device))
@@ -126,6 +127,7 @@ def _score_text(
     options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)
     Corpus.open(held_out).ensure_text()
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    say_loading()
     from relexify.scoring import format_score
 
     options = replace(options, device=chosen_device(options.device))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -102,6 +103,7 @@ def train(
     check_training_output(work, options)
     shared.check_texts(*languages)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
+    shared.say_loading()
     from relexify.pretrained.heads import has_head
     from relexify.pretrained.loading import load_config, with_added_head
     from relexify.reports.next_steps import after_training
@@ -144,6 +146,10 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
     stages = [
         (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
     ]
+    command = ["relexify", "estimate", model]
+    for name in ("steps", "batch", "length", "plan"):
+        command += [f"--{name}", str(getattr(options, name))]
+    measured = f"; to measure some now: {shlex.join([*command, '--measure'])}"
     size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
     print_plan(
         [
@@ -152,6 +158,7 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
             ("tokens per step", size),
             ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
             ("scored", f"every {options.evaluation_interval:,} steps"),
+            ("time", f"estimated after the first steps{'' if options.stages else measured}"),
             ("output", output),
         ]
     )

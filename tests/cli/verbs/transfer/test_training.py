@@ -175,6 +175,15 @@ def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_t
         assert ("check that it is in the language of the transfer" in outcome.err) == warned, outcome.err
 
 
+def test_a_dry_run_says_how_to_measure_the_time(world, tmp_path):
+    given = ("--corpus", world.corpus, "--steps", 12, "--batch", 2, "--length", 64)
+    outcome = relexify("train", world.gpt2, tmp_path / "out", *given, "--dry-run")
+    (command,) = re.findall(r"to measure some now: relexify (.*)$", outcome.out, re.MULTILINE)
+    measured = relexify(*shlex.split(command))
+    assert "in 12 steps of 2 x 64" in measured.out
+    assert "The training would take" in measured.out
+
+
 def test_the_command_after_a_training_fits_its_verdict(world, transferred, tmp_path):
     held_out = tmp_path / "held.txt"
     held_out.write_text("\n".join(world.corpus.read_text().splitlines()[:20]))

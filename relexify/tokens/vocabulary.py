@@ -103,7 +103,7 @@ def vocabulary_of(tokenizer: AnyVocabulary) -> Vocabulary:
     for token, id in ids.items():
         tokens[id] = token
     special = {id for id, token in added.items() if token.special} | set(getattr(tokenizer, "all_special_ids", ()))
-    outside = added.keys() - set(backend.get_vocab(with_added_tokens=False).values())
+    outside = {id for id, token in added.items() if backend.model.token_to_id(token.content) != id}
     forms = _read_forms(tuple(tokens), frozenset(special), frozenset(outside), spelling)
     return Vocabulary(tuple(tokens), forms, roles_of(tokenizer, backend), spelling)
 

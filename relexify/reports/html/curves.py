@@ -21,7 +21,7 @@ COLOURS = 7
 def draw_curves(
     curves: Mapping[str, Sequence[tuple[int, float]]], *, label: str = "bits per byte", unit: str = "step"
 ) -> str:
-    """Return a plot with one line per curve, and a legend if there are several.
+    """Return a plot with one line per curve, and a legend if there are several; the name of one is in its caption.
 
     Args:
         curves: Steps and values of each curve, by its name; values that are not finite are left out.
@@ -36,7 +36,9 @@ def draw_curves(
     above = [name for name, points in drawn.items() if all(value > high for _, value in points)]
     drawn = {name: points for name, points in drawn.items() if name not in above}  # else a flat line at the edge
     last = max(point[0] for points in drawn.values() for point in points) or 1
-    numbers = {f"{tick:g}": tick for tick in _ticks(low, high)}
+    ticks = _ticks(low, high)
+    decimals = max(len(f"{tick:g}".partition(".")[2]) for tick in ticks)
+    numbers = {f"{tick:.{decimals}f}": tick for tick in ticks}
     left = _MARGIN + _DIGIT * max(map(len, numbers))
 
     def at(step: float, value: float) -> tuple[float, float]:
@@ -73,10 +75,12 @@ def draw_curves(
     description = escape(f"{label} against steps: {', '.join(drawn)}")
     plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{description}">{"".join(parts)}</svg>'
     is_cut = any(value > high for points in drawn.values() for _, value in points)
-    remarks = [label, *(["larger values are at the upper edge"] if is_cut else [])]
+    titled = label if len(drawn) > 1 else f"{next(iter(drawn))}, {label}"
+    remarks = [titled, *(["larger values are at the upper edge"] if is_cut else [])]
     remarks += [f"{', '.join(above)} would be above the plot"] if above else []
     caption = f"<figcaption>{escape('; '.join(remarks))}</figcaption>"
-    return f'<figure class="plot">{caption}{plot}<div class="legend">{legend}</div></figure>'
+    named = f'<div class="legend">{legend}</div>' if len(drawn) > 1 else ""
+    return f'<figure class="plot">{caption}{plot}{named}</figure>'
 
 
 def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float]:

@@ -104,10 +104,12 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
         sentences = [notice(kind, verdict.reason), *(notice("poor", each) for each in recall_poor_start(notes))]
+    shown = "".join(sentences) + figures(_key_figures(notes, scores, curve))
     if prompt := notes.get("system_prompt"):
+        # After the numbers, since it says nothing about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
-        sentences.append(notice("open", f"{about}. It is: “{prompt}”."))
-    return "".join(sentences) + figures(_key_figures(notes, scores, curve))
+        shown += notice("open", f"{about}. It is: “{prompt}”.")
+    return shown
 
 
 def _transfer_verdict(notes: Mapping[str, Any]) -> str:

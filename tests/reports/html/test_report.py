@@ -27,6 +27,7 @@ from relexify.mixture import Origin
 from relexify.reports import Comparison, write_report
 from relexify.reports.html.atlas import Atlas, build_atlas, readable_token, script_of
 from relexify.reports.html.comparison import render_comparison
+from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import stacked_bars, table
 from relexify.reports.html.model import render_model
 from relexify.reports.html.page import Section, render
@@ -139,6 +140,14 @@ def test_the_verdict_comes_first_and_the_test_of_the_alignment_beside_its_table(
     assert re.search(r'Summary</h2><p class="notice [a-z]+"><b>This is a poor start\.</b>', page)
     assert "<b>2.3%</b><span>of held-out words are translated</span>" in page
     assert page.index('id="evidence"') < page.index("The nearest word is a listed translation for 3 of 128")
+
+
+def test_a_remark_that_says_nothing_about_quality_comes_after_the_numbers(folder, tmp_path):
+    other = shutil.copytree(folder, tmp_path / "other")
+    notes = json.loads((other / "relexify.json").read_text())
+    (other / "relexify.json").write_text(json.dumps({**notes, "system_prompt": "You are helpful."}))
+    summary = render_model(other).partition('id="next"')[0]
+    assert summary.index('class="notice') < summary.index('class="figures"') < summary.index("You are helpful.")
 
 
 @pytest.mark.parametrize(
@@ -437,6 +446,14 @@ def test_short_curves_are_drawn_whole_and_lines_of_one_colour_can_be_told_apart(
     page = _compared(**{f"run{index}": {0: 3.0 + 0.1 * index, 4: 2.0 + 0.01 * index} for index in range(9)})
     assert "larger values" not in page
     assert page.count('class="line again"') == page.count('<i class="again"') == 2
+
+
+def test_one_curve_is_named_in_its_caption_and_numbers_of_an_axis_have_the_same_decimals():
+    alone = draw_curves({"training loss": [(2, 7.07), (4, 6.5), (6, 7.01)]}, label="nats per token")
+    assert "<figcaption>training loss, nats per token</figcaption>" in alone
+    assert "legend" not in alone
+    assert re.findall(r'class="y"[^>]*>([^<]*)<', alone) == ["6.6", "6.8", "7.0"]
+    assert draw_curves({"a": [(0, 1.0)], "b": [(0, 2.0)]}).count("<span>") == 2
 
 
 @needs_browser

@@ -173,14 +173,15 @@ def test_activations_are_what_compiled_layers_keep(trains, rank):
     assert kept_by_layers(model) == pytest.approx(cost.activations - 2 * AROUND_LAST_NORM * 64 + little, rel=0.005)
 
 
-def test_gradients_are_at_the_peak_if_they_are_summed_over_micro_batches_or_tokens_are_few():
+def test_gradients_are_at_the_peak_if_they_are_summed_or_tokens_are_few():
     model = shaped(WIDE)
-    whole, summed = (
-        estimate(model, Training(plan="direct", batch=64, micro_batch=size), gpus=1)[0].memory for size in (64, 16)
+    whole, by_micro_batch, by_ddp = (
+        estimate(model, Training(plan="direct", batch=64, micro_batch=size), gpus=gpus)[0].memory
+        for size, gpus in ((64, 1), (16, 1), (32, 2))
     )
     gradients = 4 * model.num_parameters()
     assert whole.gradients < 0.1 * gradients
-    assert summed.gradients == gradients + whole.gradients
+    assert by_micro_batch.gradients == by_ddp.gradients == gradients + whole.gradients
     few = estimate(model, Training(plan="direct", batch=1, length=128), gpus=1)[0].memory
     assert few.gradients == gradients
     assert few.weights == gradients  # as many, without copies

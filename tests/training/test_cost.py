@@ -9,19 +9,29 @@ import torch
 from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    BertConfig,
+    GPT2Config,
+    LlamaConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen3Config,
+)
 
 from relexify.errors import InputError
 from relexify.training.cost import measuring
 from relexify.training.cost.estimate import Estimate, estimate
 from relexify.training.cost.hardware import GPUS, USABLE, utilisation_of
 from relexify.training.cost.measuring import CPU_BATCH, CPU_STEPS, measure_training
-from relexify.training.cost.stage import AROUND_LAST_NORM, stage_cost
+from relexify.training.cost.stage import stage_cost
 from relexify.training.engine import monitor
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
+from relexify.training.loss.forward import repeated_blocks
 from relexify.training.options import Stage, Training
 from relexify.training.rates import Rates
 from tests import pico
@@ -135,8 +145,8 @@ def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_alloca
     assert cost.copies == 2 * multiplied
 
 
-def kept_by_layers(model: PreTrainedModel) -> float:
-    """Return the bytes per token that layers keep for the backward pass if compiled for bfloat16, in two sequences."""
+def activations(config: PreTrainedConfig, trains: str, rank: int | None) -> tuple[float, float]:
+    """Return the bytes per token that a model keeps for the backward pass if compiled, and those that are estimated."""
     length = 23  # no matrix has as many rows or columns, nor twice as many, so copies of matrices are not counted
     kept: dict[int, int] = {}
 
@@ -145,32 +155,53 @@ def kept_by_layers(model: PreTrainedModel) -> float:
             kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
-    model.model.norm = torch.nn.Identity()
-    for block in model.model.layers:
-        block.compile(dynamic=False, backend="aot_eager_decomp_partition")  # divided as on a GPU, but not generated
-    embedded = torch.randn(2, length, model.config.hidden_size, dtype=torch.bfloat16, requires_grad=True)
-    with torch.autocast("cpu", torch.bfloat16), torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each):
-        output = model.model(inputs_embeds=embedded, use_cache=False).last_hidden_state
-    output.float().sum().backward()
-    return sum(kept.values()) / (2 * length)
-
-
-@pytest.mark.parametrize(("trains", "rank"), [("everything", None), ("embeddings", None), ("everything", 4)])
-def test_activations_are_what_compiled_layers_keep(trains, rank):
-    if rank:
-        pytest.importorskip("peft")
-    config = LlamaConfig(
-        vocab_size=50, hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=2
-    )
-    model = AutoModelForCausalLM.from_config(config).train()
+    torch.compiler.reset()
+    is_encoder = isinstance(config, BertConfig)
+    model = (AutoModelForMaskedLM if is_encoder else AutoModelForCausalLM).from_config(config).train()
     cost = stage_cost(model, Stage("only", 1, trains=trains), replace(TINY, lora_rank=rank))
     freeze_all_but(model, trains)
     if rank:
         add_adapters(model, rank)
-    # Too little to be estimated: a number in float32 for each of two norms and two heads of a layer, and how the 32
-    # numbers of a head are rotated by its position, which all sequences share.
-    little = 2 * 4 * (2 + 2) + 2 * 2 * 32 / 2
-    assert kept_by_layers(model) == pytest.approx(cost.activations - 2 * AROUND_LAST_NORM * 64 + little, rel=0.005)
+    for block in repeated_blocks(model):
+        block.compile(dynamic=False, backend="aot_eager_decomp_partition")  # divided as on a GPU, but not generated
+    embedded = torch.randn(2, length, config.hidden_size, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16), torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each):
+        output = model.base_model(inputs_embeds=embedded, **({} if is_encoder else {"use_cache": False}))
+    output.last_hidden_state.float().sum().backward()
+    return sum(kept.values()) / (2 * length), cost.activations
+
+
+SMALL = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 160, "num_attention_heads": 2}
+WITHOUT_DROPOUT = {
+    "gpt2": {"attn_pdrop": 0.0, "resid_pdrop": 0.0},
+    "bert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+}
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch looks at it itself
+@pytest.mark.parametrize(
+    ("kind", "trains", "rank", "tolerance"),
+    [
+        (LlamaConfig, "everything", None, 0.02),
+        (LlamaConfig, "embeddings", None, 0.02),
+        (LlamaConfig, "everything", 4, 0.02),
+        (GPT2Config, "everything", None, 0.06),
+        (BertConfig, "everything", None, 0.02),
+        (Qwen3Config, "everything", None, 0.06),
+    ],
+)
+def test_activations_are_what_compiled_layers_keep(kind, trains, rank, tolerance):
+    if rank:
+        pytest.importorskip("peft")
+    options = (
+        {**SMALL, "num_key_value_heads": 2, "head_dim": 48}
+        if kind is Qwen3Config
+        else {**SMALL, **WITHOUT_DROPOUT.get(kind.model_type, {})}
+    )
+    (kept, estimated), (more_kept, more_estimated) = (
+        activations(kind(**options, num_hidden_layers=layers), trains, rank) for layers in (2, 4)
+    )
+    assert more_kept - kept == pytest.approx(more_estimated - estimated, rel=tolerance)
 
 
 def test_gradients_are_at_the_peak_if_they_are_summed_or_tokens_are_few():

@@ -16,7 +16,7 @@ In between, gradients appear as activations go. Gradients that are summed over s
 moments, and so are those that DDP collects from all GPUs.
 
 A compiled layer keeps the outputs of its matrices and that of attention. If they are trained, or have adapters, it also
-keeps their inputs: the outputs of two norms, and the product inside the feed-forward network.
+keeps their inputs: the outputs of its norms, and the product inside the feed-forward network.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from torch import nn
 from transformers import PreTrainedModel
 
 from relexify.pretrained.architecture import architecture_of
@@ -32,12 +33,12 @@ from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import ITERATIONS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
-from relexify.training.loss.forward import COMPILED_CHUNK
+from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
 from relexify.training.options import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Rates, hidden_width
 
-__all__ = ["AROUND_LAST_NORM", "Memory", "StageCost", "stage_cost"]
+__all__ = ["Memory", "StageCost", "stage_cost"]
 
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
@@ -171,13 +172,16 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
     if inner_bytes != _BFLOAT16:
         copied += sum(matrix.numbers for matrix in found.matrices)
 
-    # Activations per token. The matrices that end attention and feed-forward network return the width of the model; the
-    # input of the latter is wider.
-    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * width
+    # Activations per token.
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None) or 1
+    attended = heads * (getattr(config, "head_dim", None) or width // heads)  # the width of attention
+    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * attended
     with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
     if with_gradient:
-        kept += 2 * layers * width
-        ends = [matrix for matrix in with_gradient if matrix.outputs == width != matrix.inputs]
+        kept += _normalised(model, heads, width)
+        # The matrix at the end of a feed-forward network reads neither the width of the model nor that of attention.
+        ends = [each for each in with_gradient if each.outputs == width and each.inputs not in (width, attended)]
         kept += sum(matrix.inputs * matrix.used for matrix in ends)
         kept += len(found.adapted) * (training.lora_rank or 0)  # the outputs of A
     if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
@@ -313,6 +317,19 @@ def _moment_bytes(numbers: int, state: str) -> int:
     if is_small:
         moment += -(-numbers // _BLOCK) * _FLOAT32  # the scale of each block, which is never paged
     return 2 * moment
+
+
+def _normalised(model: PreTrainedModel, heads: int, width: int) -> int:
+    """Return the numbers per token that all norms in the layers return, in bfloat16."""
+    numbers = 0
+    for block in repeated_blocks(model):
+        for module in block.modules():
+            weight = getattr(module, "weight", None)
+            if isinstance(weight, nn.Parameter) and weight.ndim == 1:
+                # Those of queries and keys may have the weights of one head. LayerNorm returns float32.
+                times = heads if len(weight) < width else 1
+                numbers += len(weight) * times * (2 if isinstance(module, nn.LayerNorm) else 1)
+    return numbers
 
 
 def _matrices(model: PreTrainedModel) -> list[_Matrix]:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.loading import meta_model
-from relexify.training.cost.hardware import MOST_GPUS, USABLE, Gpu, choose_gpus, utilisation_of
+from relexify.training.cost.hardware import MOST_GPUS, USABLE, USED_BANDWIDTH, Gpu, choose_gpus, utilisation_of
 from relexify.training.cost.stage import Memory, stage_cost
 from relexify.training.options import WHOLE_STATE, Training
 from relexify.training.plan import plan_stages
@@ -151,11 +151,12 @@ def _estimate(
         )
     fitting = [way for way in ways if way[-1].total <= USABLE * gpu.memory]
     number, is_sharded, size, memory = fitting[0] if fitting else min(ways, key=lambda way: way[-1].total)
-    # Without FSDP, every GPU orthogonalises all matrices.
+    # Without FSDP, every GPU updates all parameters.
     times = 1 if is_sharded else number
     step_operations = [times * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
     operations = sum(stage.steps * each for stage, each in zip(stages, step_operations, strict=True))
     waiting = sum(stage.steps * training.tokens_per_step * stage.waiting for stage in stages)
+    traffic = times * sum(stage.steps * stage.traffic for stage in stages)
     return Estimate(
         changes=changes,
         gpus=number,
@@ -168,7 +169,8 @@ def _estimate(
         memory=memory,
         fits=bool(fitting),
         utilisation=utilisation,
-        seconds=(operations + waiting) / (number * gpu.operations * utilisation),
+        seconds=(operations + waiting) / (number * gpu.operations * utilisation)
+        + traffic / (number * gpu.bandwidth * USED_BANDWIDTH),
     )
 
 

@@ -2,8 +2,9 @@
 
 Operations per token. A number in a matrix takes 2 forward, 2 backward for its input, and 2 for its own gradient if it
 is trained. Attention takes 4 × length × width forward in each layer, half of it if it is causal, and twice that
-backward. Activations that are computed again take another forward pass. Muon takes 20 rows² columns + 10 rows³ per
-matrix and step (five iterations of three products), however many tokens and GPUs there are.
+backward. Activations that are computed again take another forward pass. Muon takes 16 rows² columns + 8 rows³ per
+matrix and step (four polynomials of three products), however many tokens and GPUs there are. The rest of a step of the
+optimiser takes as long as reading and writing what it needs.
 
 Memory of a GPU. Parameters and the state of the optimiser, which FSDP divides by the number of GPUs, are always there.
 The peak is at one of two moments:
@@ -31,7 +32,7 @@ from relexify.pretrained.architecture import architecture_of
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
-from relexify.training.engine.muon import ITERATIONS
+from relexify.training.engine.muon import POLYNOMIALS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
 from relexify.training.options import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
@@ -50,6 +51,12 @@ ADAPTER_OPERATIONS = 1_130
 Its products are narrow, so reading and writing activations takes longer than computing them. Fitted to one measurement:
 the shape of SmolLM2-135M, rank 16, on an H200.
 """
+
+ADAM_TRAFFIC = 12
+"""Bytes that AdamW reads and writes for each number besides its moments: the number, its gradient, the new number."""
+MUON_TRAFFIC = 46
+"""Bytes that Muon reads and writes for each number besides its momentum and its products: the gradient and the momentum
+twice, the direction, its copy in bfloat16 and that divided by the norm, the update, the number and the new number."""
 
 AROUND_LAST_NORM = 7
 """Activations between the layers and the logits that are there at the loss, as multiples of the width in bfloat16.
@@ -91,6 +98,7 @@ class StageCost:
         per_token: Operations per token.
         waiting: Operations that would take as long as adapters wait for memory, per token.
         per_step: Operations per step besides, which FSDP divides among the GPUs.
+        traffic: Bytes per step that the optimiser reads and writes, which FSDP divides too.
         weights: Bytes of the parameters.
         copies: Bytes of their copies in bfloat16.
         gathered: Bytes of the parameters that FSDP gathers at once.
@@ -107,6 +115,7 @@ class StageCost:
     per_token: float
     waiting: float
     per_step: float
+    traffic: float
     weights: float
     copies: float
     gathered: float
@@ -187,12 +196,15 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
     if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
         kept = layers * width + kept // layers
     muon_sizes = [matrix.numbers for matrix in found.orthogonalised]
+    trained = sum(found.sizes[name] for name in found.trained_parameters) + found.adapters
+    states = _optimiser_bytes(found, bytes_of, trained_bytes, stage, training)
     return StageCost(
         steps=stage.steps,
-        trained=sum(found.sizes[name] for name in found.trained_parameters) + found.adapters,
+        trained=trained,
         per_token=inner + 6 * found.adapters + predicting + attention + recomputed,
         waiting=ADAPTER_OPERATIONS * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
         per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
+        traffic=2 * states + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
         copies=copied * _BFLOAT16,
         # The vocabulary, a layer, and the next one
@@ -201,7 +213,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         gradients=trained_bytes,
         # In float32, where chunks are summed, and that of a chunk in bfloat16
         head_gradient=is_head_trained * head.numel() * (_FLOAT32 + _BFLOAT16),
-        optimiser=_optimiser_bytes(found, bytes_of, trained_bytes, stage, training),
+        optimiser=states,
         activations=(kept + AROUND_LAST_NORM * width) * _BFLOAT16,
         logits=head.shape[0] * label_share * _BFLOAT16,
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
@@ -304,7 +316,7 @@ class _Matrix:
     @property
     def muon_operations(self) -> float:
         rows, columns = sorted((self.outputs // self.parts, self.inputs))
-        return ITERATIONS * (4 * rows**2 * columns + 2 * rows**3) * self.parts * self.count
+        return len(POLYNOMIALS) * (4 * rows**2 * columns + 2 * rows**3) * self.parts * self.count
 
 
 def _moment_bytes(numbers: int, state: str) -> int:

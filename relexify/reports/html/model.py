@@ -108,7 +108,8 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
     if prompt := notes.get("system_prompt"):
         # After the numbers, since it says nothing about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
-        shown += notice("open", f"{about}. It is: “{prompt}”.")
+        advice = "Pass a system message in the target language, or edit chat_template.jinja"
+        shown += notice("open", f"{about}. It is: “{prompt}”. {advice}.")
     return shown
 
 

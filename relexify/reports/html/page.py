@@ -21,7 +21,7 @@ class Section:
     """A section of a page.
 
     Attributes:
-        name: The name of its anchor, in lower case.
+        name: One word in lower case, the name of its anchor and of the link to it.
         title: Its heading.
         body: Its content in HTML.
     """
@@ -44,7 +44,7 @@ def render(title: str, subtitle: str, sections: Sequence[Section], *, data: byte
     parts = {
         "TITLE": escape(title),
         "SUBTITLE": escape(subtitle),
-        "LINKS": "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in shown),
+        "LINKS": "".join(f'<a href="#{section.name}">{section.name.capitalize()}</a>' for section in shown),
         "SECTIONS": "\n".join(
             f'<section id="{section.name}" aria-labelledby="{section.name}-title">'
             f'<h2 id="{section.name}-title">{escape(section.title)}</h2>{section.body}</section>'

@@ -98,6 +98,7 @@ def unpacked(page: str) -> tuple[dict, dict[str, np.ndarray], list[list[str]]]:
 def test_a_transfer_writes_a_report_with_every_section(page, folder):
     for section in ("summary", "next", "sentences", "scores", "origins", "atlas", "evidence", "facts"):
         assert f'<section id="{section}"' in page
+        assert f'<a href="#{section}">{section.capitalize()}</a>' in page
     notes = json.loads((folder / "relexify.json").read_text())
     hashes = notes["provenance"]["inputs"]
     assert {"model", "corpus", "tokenizer"} <= set(hashes)
@@ -113,7 +114,7 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     words = ["relexify", "train", "<model>", "<model>-trained", "--corpus", str(text)]
     training = html.escape(shlex.join([*words, "--length", "64", "--steps", "20", "--batch", "8"]))
     assert training in copied(page)
-    assert len(re.findall(">[^<]*efore training<", page)) == 3  # the link to the section, its title, a key figure
+    assert len(re.findall(">[^<]*efore training<", page)) == 2  # the title of the section, a key figure
     assert "divergence" not in page
     assert '<p>Inspect some tokens:</p><pre class="commands" tabindex="0"><code>relexify inspect' in page
     assert "Next, " not in page
@@ -148,6 +149,7 @@ def test_a_remark_that_says_nothing_about_quality_comes_after_the_numbers(folder
     (other / "relexify.json").write_text(json.dumps({**notes, "system_prompt": "You are helpful."}))
     summary = render_model(other).partition('id="next"')[0]
     assert summary.index('class="notice') < summary.index('class="figures"') < summary.index("You are helpful.")
+    assert "or edit chat_template.jinja" in summary
 
 
 @pytest.mark.parametrize(

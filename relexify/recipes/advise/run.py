@@ -90,6 +90,7 @@ class Advice:
         text: The held-out text under both tokenizers.
         extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
             without text in the model's language.
+        corpus_bytes: Size of the whole text, of which the trainings may use a part.
         evidence: What the evidence is worth.
         left_out: Runs that cannot be built from the evidence, and why.
         report: The folder with tables and curves of the trainings; None if nothing was trained.
@@ -100,6 +101,7 @@ class Advice:
     original: float
     text: TextCoverage
     extended_tokens: int | None
+    corpus_bytes: int
     evidence: EvidenceWorth
     left_out: Mapping[str, str]
     report: Path | None = None
@@ -143,11 +145,13 @@ def run_advise(options: Advise) -> Advice:
     planned = planned_runs(options)
     logger.info("%s", _plan(options, planned))
     transfer = replace(options.transfer, unigram_prior=True)
-    size = Corpus.open(transfer.corpus).size()
-    subsample = None if size is not None and size <= options.text_bytes else options.text_bytes
+    text = Corpus.open(transfer.corpus)
+    size = text.size() or text.text_bytes
+    subsample = None if size <= options.text_bytes else options.text_bytes
     corpus, held_out = texts_of_trials(transfer.corpus, transfer.held_out, subsample)
     # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
-    advice, words = _measure(replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out)), planned)
+    used = replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out))
+    advice, words = _measure(used, planned, size)
     advice = replace(advice, options=options)
     if not options.steps:
         if not words:
@@ -198,7 +202,7 @@ def _plan(options: Advise, runs: Sequence[Run]) -> str:
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")
 
 
-def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, float]]:
+def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[Advice, dict[str, float]]:
     """Return everything that takes no training, and how well each method places held-out words."""
     transfer = options.transfer
     evidence = check_transfer(transfer, shared=True)
@@ -222,7 +226,8 @@ def _measure(options: Advise, runs: Sequence[Run]) -> tuple[Advice, dict[str, fl
     # A donor has a vocabulary of its own, in which other words are tokens.
     methods = [name for name in names if not METHODS[name].takes("donor")]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    advice = Advice(options, (), original, text, extended, measure_evidence(inputs, counts), left_out)
+    worth = measure_evidence(inputs, counts)
+    advice = Advice(options, (), original, text, extended, corpus_bytes, worth, left_out)
     return advice, held_out_words(built)
 
 

@@ -11,7 +11,10 @@ from relexify.recipes.advise.run import Advice
 from relexify.reports.conclusions import CLOSE, FEWEST_TOKENS, is_close
 from relexify.reports.transfer_command import transfer_arguments
 from relexify.steps import ResultTable
+from relexify.storage.files import format_size
 from relexify.systems.transfer.options import command_of, with_method
+from relexify.training.options import Training
+from relexify.training.rates import MOST_EPOCHS
 
 __all__ = ["summarise_advice", "transfer_command"]
 
@@ -173,4 +176,15 @@ def _worth_acquiring(advice: Advice) -> list[str]:
             "Without a dictionary, text in the model's language (--source-corpus) lets methods with word vectors align "
             "the two languages."
         )
-    return found
+    return [*found, _worth_of_more_text(advice)]
+
+
+def _worth_of_more_text(advice: Advice) -> str:
+    """Say for how many steps the text is enough."""
+    tokens = advice.corpus_bytes * advice.text.target_tokens / max(1, advice.text.bytes)
+    steps = int(MOST_EPOCHS * tokens / (Training.batch * Training.length))
+    return (
+        f"Text: {format_size(advice.corpus_bytes)}, about {tokens:,.0f} tokens, are enough for {steps:,} steps of "
+        f"{Training.batch} × {Training.length} tokens, which see it {MOST_EPOCHS:g} times. Models tend to become worse "
+        "from text that they see more often, so more text is worth acquiring for a longer training."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -108,12 +109,13 @@ def test_methods_that_cannot_be_built_are_left_out_unless_they_were_named(tmp_pa
 @pytest.mark.usefixtures("cache")
 def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence_module, "HELD_OUT_SHARE", 2)
-    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(300)))
+    text = "".join(f"{line}\n" for line in pico.sentences(300))
+    (tmp_path / "text.txt.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word}\n" for word in WORDS))
     transfer = Transfer(
         str(pico.saved("gpt2", tmp_path / "gpt2")),
         tmp_path / "out",
-        str(tmp_path / "text.txt"),
+        str(tmp_path / "text.txt.gz"),
         dictionary=tmp_path / "pairs.tsv",
         vocab_size=500,
         score_bytes=500,
@@ -125,6 +127,7 @@ def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tm
     assert found == sorted(found, reverse=True)
     assert found[0] > 0.9  # words after a space are copies of their own translations
     assert advice.best == "blend"
+    assert advice.corpus_bytes == len(text.encode())
     assert {run.after for run in advice.runs} == {None}
     assert not transfer.output.exists()
     table, verdict, *_ = summarise_advice(advice)

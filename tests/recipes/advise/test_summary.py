@@ -26,6 +26,7 @@ def advice(scores: dict[str, float], *, words: dict[str, float] | None = None, s
         original=3.0,
         text=TextCoverage(1_000, 180, "word", 500, 250, {}),
         extended_tokens=None,
+        corpus_bytes=1_048_576,
         evidence=EvidenceWorth((), {1_000: 0.5}, None),
         left_out={},
     )
@@ -85,6 +86,11 @@ def test_a_larger_dictionary_is_worth_it_if_its_second_half_added_much(half, wor
     sizes = tuple(DictionarySize(entries, share) for entries, share in ((250, 0.2), (500, half), (1_000, 0.3)))
     found = replace(advice(SCORES), evidence=EvidenceWorth(sizes, {}, None))
     assert f"so a larger one {worth}" in sentences(found)
+
+
+def test_more_text_is_worth_it_for_trainings_that_would_see_the_text_more_than_twice():
+    # 250 tokens in 1,000 bytes: 262,144 tokens, twice 8 steps of 64 × 512.
+    assert "Text: 1.0 MB, about 262,144 tokens, are enough for 16 steps of 64 × 512 tokens" in sentences(advice(SCORES))
 
 
 def test_very_short_trainings_are_called_too_short_to_rely_on():

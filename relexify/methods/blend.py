@@ -24,7 +24,7 @@ from relexify.methods.focus import focus
 from relexify.methods.fvt import fvt, pieces
 from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.copying import neutral, shared, special
-from relexify.methods.parts.translated_neighbours import translated_neighbours
+from relexify.methods.parts.translated_neighbours import NEIGHBOURS, translated_neighbours
 from relexify.methods.parts.translations import check_columns, translations, whole_words
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
@@ -95,6 +95,7 @@ def _build(inputs: Inputs) -> Initialisation:
     rotation: Rotation | None = None
     try:
         if known is not None:
+            _report_few(int(known.known.sum()))
             guessed = translated_neighbours(inputs.source, inputs.target_subwords, known, device=inputs.device)
         elif (space := _reliable_space(inputs)) is not None:
             guessed, rotation = neighbours_in_space(space, inputs), space.rotation
@@ -134,6 +135,16 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
             logger.warning("ignoring the parallel text: %s", error)
     known = blend(*parts) if parts else None
     return known if known is not None and known.known.any() else None
+
+
+def _report_few(known: int) -> None:
+    """Warn if so few meanings are known that every other token has the same neighbours, whatever it means."""
+    if known <= NEIGHBOURS:
+        logger.warning(
+            "the dictionary or parallel text translates only %s, and what all others mean is guessed from that: give "
+            "more, or leave it out",
+            "one token" if known == 1 else f"{known} tokens",
+        )
 
 
 def _reliable_space(inputs: Inputs) -> TokenSpace | None:

@@ -202,6 +202,18 @@ def test_aligned_vectors_are_not_used_beside_a_dictionary_that_translates_no_tok
     assert "the dictionary or parallel text translates no token, so it is not used" in caplog.text
 
 
+def test_a_dictionary_that_translates_almost_nothing_is_reported(caplog):
+    word = VOCABULARY.forms[KNOWN[0]].text
+    METHODS["blend"].initialise(inputs(BilingualLexicon((("river", word),))))
+    count = int(translations(SOURCE, TARGET, BilingualLexicon((("river", word),))).known.sum())
+    expected = "translates only one token, and" if count == 1 else f"translates only {count} tokens, and"
+    assert f"{expected} what all others mean is guessed from that" in caplog.text
+    caplog.clear()
+    many = tuple(("river", VOCABULARY.forms[id].text) for id in WORDS)
+    METHODS["blend"].initialise(inputs(BilingualLexicon(many)))
+    assert "translates only" not in caplog.text
+
+
 def test_with_text_alone_an_attempt_to_align_vectors_that_fails_is_no_warning(monkeypatch, caplog):
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
     with caplog.at_level(logging.INFO, "relexify"):

@@ -16,7 +16,11 @@ from relexify.mixture import Mixture, Origin, mixture_of_weights, rows_to_csr, s
 from relexify.neighbours import nearest
 from relexify.tokens import AnyVocabulary, vocabulary_of
 
-__all__ = ["translated_neighbours"]
+__all__ = ["NEIGHBOURS", "translated_neighbours"]
+
+NEIGHBOURS = 20
+"""A single neighbour is rarely a synonym: with the mean of twenty, rows of held-out dictionary words are predicted
+better than with that of five."""
 
 
 def translated_neighbours(
@@ -24,7 +28,7 @@ def translated_neighbours(
     target: SubwordVectors,
     translated: Mixture,
     *,
-    neighbours: int = 20,
+    neighbours: int = NEIGHBOURS,
     temperature: float = 0.1,
     device: str = "cpu",
 ) -> Mixture:
@@ -34,8 +38,7 @@ def translated_neighbours(
         source_tokenizer: The model's tokenizer or its vocabulary.
         target: Vectors of the target tokens, in any space.
         translated: The tokens whose meaning is known, such as `translations` or `aligned_tokens` give them.
-        neighbours: k. A single neighbour is rarely a synonym: with the mean of twenty, rows of held-out dictionary
-            words are predicted better than with that of five.
+        neighbours: k.
         temperature: τ of the softmax.
         device: Where to search: `"cpu"` or a torch device.
 

@@ -184,7 +184,7 @@ def _doubt(start: Start) -> str:
         is_large = check.entries >= LARGE
         return (
             f"The dictionary {'has too few words of the text' if is_large else 'is too small'} to tell whether "
-            f"{unknown}: its {entries} {check.tokens:,} tokens, {check.text_share:.1%} of the text. Give one "
+            f"{unknown}: its {entries} {_translated(check)}. Give one "
             f"with {'more frequent words' if is_large else 'some thousand entries'}, or try the text with and without "
             "this one (relexify advise)."
         )
@@ -198,6 +198,12 @@ def _doubt(start: Start) -> str:
         f"and correct dictionaries {RELATED:.1%} or more{unless}. Read some of its entries, or try the text with and "
         "without it (relexify advise)."
     )
+
+
+def _translated(check: DictionaryCheck) -> str:
+    """Say what a dictionary that translates little translates, and what becomes of the rest."""
+    guessed = ", and the other tokens are guessed from these few translations" if check.tokens else ""
+    return f"{check.tokens:,} tokens, {check.text_share:.1%} of the text{guessed}"
 
 
 def _standard_error(check: DictionaryCheck) -> float:
@@ -308,7 +314,6 @@ def _complaint(start: Start) -> Verdict | None:
         )
     if (check := start.dictionary) is not None:
         if check.text_share < LITTLE_TEXT and not _is_small(check):
-            spread = ", and the other tokens are guessed from these few translations" if check.tokens else ""
             tested = (
                 f" Of its {check.frequent:,} entries with a frequent word of the model's language, {check.matches:,} "
                 f"{'has' if check.matches == 1 else 'have'} a translation that is a token of the text."
@@ -317,7 +322,7 @@ def _complaint(start: Start) -> Verdict | None:
                 tested += f" Some of its entries, as they were read: {', '.join(check.examples)}."
             return Verdict(
                 "poor",
-                f"The dictionary translates {check.tokens:,} tokens, {check.text_share:.1%} of the text{spread}: it is "
+                f"The dictionary translates {_translated(check)}: it is "
                 "probably for another language, spells words differently, or has mostly rare "
                 f"words.{tested if check.entries else ''} Check this, and that it has the model's language first; or "
                 "leave it out.",

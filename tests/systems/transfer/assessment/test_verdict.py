@@ -171,7 +171,8 @@ def test_a_small_dictionary_is_said_to_be_too_small_and_not_to_be_for_another_la
     entries, frequent, matches, unknown
 ):
     check = DictionaryCheck(matches, 0.002, words=0, related=None, entries=entries, frequent=frequent, matches=matches)
-    expected = f"too small to tell whether {unknown}: its {entries:,} entries translate {matches} tokens, 0.2%"
+    expected = f"too small to tell whether {unknown}: its {entries:,} entries translate {matches} tokens, 0.2% of the "
+    expected += "text, and the other tokens are guessed from these few translations."
     for scores in (GOOD.bits_per_byte, EQUAL, {}):
         verdict = judge(replace(GOOD, dictionary=check, bits_per_byte=scores))
         assert verdict.start == "open"

@@ -74,7 +74,8 @@ def _best(comparison: Comparison, best: str, second: str) -> Conclusion:
         seeds = "more seeds" if min(first.seeds, next_best.seeds) > 1 else "several seeds"
         return Conclusion(
             "open",
-            f"{best} has the lowest score, but the difference may be chance. {scores} Compare {seeds} (compare.seeds).",
+            f"{best} has the lowest score, but the difference may be chance. {scores} Compare {seeds} (in a recipe, "
+            "compare.seeds sets them).",
         )
     one_seed = " With one seed, a small difference may be chance." if min(first.seeds, next_best.seeds) == 1 else ""
     return Conclusion("good", f"{best} is the best. {scores}{one_seed}")

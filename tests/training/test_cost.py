@@ -145,6 +145,15 @@ def test_weights_gradients_and_optimiser_state_take_the_memory_that_torch_alloca
     assert cost.copies == 2 * multiplied
 
 
+def test_adapters_are_copied_in_bfloat16_too():
+    pytest.importorskip("peft")
+    model = small("llama untied")
+    cost = stage_cost(model, Stage("only", 1), replace(TINY, lora_rank=2))
+    add_adapters(model, 2)
+    multiplied = sum(each.numel() for each in model.parameters() if each.ndim > 1)
+    assert cost.copies == 2 * (multiplied - model.get_input_embeddings().weight.numel())
+
+
 def activations(config: PreTrainedConfig, trains: str, rank: int | None) -> tuple[float, float]:
     """Return the bytes per token that a model keeps for the backward pass if compiled, and those that are estimated."""
     length = 23  # no matrix has as many rows or columns, nor twice as many, so copies of matrices are not counted
@@ -211,11 +220,19 @@ def test_gradients_are_at_the_peak_if_they_are_summed_or_tokens_are_few():
         for size, gpus in ((64, 1), (16, 1), (32, 2))
     )
     gradients = 4 * model.num_parameters()
-    assert whole.gradients < 0.1 * gradients
+    # Of the head alone: the sum over chunks in float32, and that of a chunk in bfloat16
+    assert whole.gradients == (4 + 2) * WIDE.vocab_size * WIDE.hidden_size
     assert by_micro_batch.gradients == by_ddp.gradients == gradients + whole.gradients
     few = estimate(model, Training(plan="direct", batch=1, length=128), gpus=1)[0].memory
     assert few.gradients == gradients
     assert few.weights == gradients  # as many, without copies
+
+
+@pytest.mark.parametrize("gpus", [1, 2], ids=["micro-batches", "ddp"])
+def test_summed_gradients_and_their_parts_are_there_at_the_optimiser(gpus):
+    model = shaped(WIDE)
+    memory = estimate(model, Training(plan="direct", batch=2, micro_batch=1, length=128), gpus=gpus)[0].memory
+    assert memory.gradients == 2 * 4 * model.num_parameters()
 
 
 @pytest.mark.parametrize(
@@ -242,6 +259,12 @@ def test_small_steps_take_longer_per_token_because_the_optimiser_reads_and_write
     rest = (per_step[0] - per_step[1]) / 60  # of a sequence
     # Numbers, gradients and two moments are read, and all but gradients written, by an H200 at 70 % of 4.8 TB/s.
     assert per_step[1] - 4 * rest == pytest.approx(28 * model.num_parameters() / (0.7 * 4.8e12), rel=0.01)
+
+
+def test_without_fsdp_more_gpus_do_not_make_the_optimiser_faster():
+    one, eight = (estimate(shaped(WIDE), Training(plan="direct", batch=number), gpus=number)[0] for number in (1, 8))
+    assert not eight.is_sharded
+    assert eight.seconds == pytest.approx(one.seconds)  # with as many sequences per GPU
 
 
 @pytest.mark.parametrize(("width", "share"), [(128, 0.353), (576, 0.353), (1086, 0.463), (2048, 0.573), (8192, 0.573)])

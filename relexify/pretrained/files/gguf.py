@@ -31,17 +31,35 @@ class GGUF:
     """An open file.
 
     Attributes:
+        path: Where it is, for messages.
         metadata: Numbers, strings and lists of them, by name.
         tensors: Where each tensor is, by name.
         content: All bytes of the file.
     """
 
+    path: Path
     metadata: Mapping[str, Any]
     tensors: Mapping[str, _Place]
     content: mmap.mmap
 
+    def value(self, name: str) -> Any:
+        """Return an entry of the metadata.
+
+        Raises:
+            InputError: There is no such entry.
+        """
+        if name not in self.metadata:
+            raise _damaged(self.path, f"it has no {name}")
+        return self.metadata[name]
+
     def dequantise(self, name: str) -> NDArray[np.float32]:
-        """Return a tensor as float32."""
+        """Return a tensor as float32.
+
+        Raises:
+            InputError: There is no such tensor.
+        """
+        if name not in self.tensors:
+            raise _damaged(self.path, f"it has no tensor {name}")
         place = self.tensors[name]
         size, values, dequantise = _TYPES[place.type]
         blocks = math.prod(place.shape) // values
@@ -67,12 +85,16 @@ def read_gguf(path: Path) -> GGUF:
     try:
         with open(path, "rb") as stream:
             content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        return _parse(content)
+        return _parse(path, content)
     except (OSError, struct.error, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path} is not a GGUF file, or it is damaged ({error}): install its package again") from error
+        raise _damaged(path, error) from error
 
 
-def _parse(content: mmap.mmap) -> GGUF:
+def _damaged(path: Path, reason: object) -> InputError:
+    return InputError(f"{path} is not a GGUF file, or it is damaged ({reason}): install its package again")
+
+
+def _parse(path: Path, content: mmap.mmap) -> GGUF:
     position = 0
 
     def number(code: str) -> Any:
@@ -123,9 +145,11 @@ def _parse(content: mmap.mmap) -> GGUF:
         if place.type not in _TYPES:
             raise ValueError(f"{name} is quantised in a way that is not supported, type {place.type}")
         size, values, _ = _TYPES[place.type]
+        if math.prod(place.shape[-1:]) % values:
+            raise ValueError(f"the rows of {name} are not a multiple of {values} numbers, the size of a block")
         if place.start + math.prod(place.shape) // values * size > len(content):
             raise ValueError(f"the data of {name} is not complete")
-    return GGUF(metadata, tensors, content)
+    return GGUF(path, metadata, tensors, content)
 
 
 def _read_f32(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:

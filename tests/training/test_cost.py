@@ -261,6 +261,18 @@ def test_small_steps_take_longer_per_token_because_the_optimiser_reads_and_write
     assert per_step[1] - 4 * rest == pytest.approx(28 * model.num_parameters() / (0.7 * 4.8e12), rel=0.01)
 
 
+@pytest.mark.parametrize(("paged", "resident"), [("paged", "float32"), ("paged-8-bit", "8-bit")])
+def test_paged_moments_take_less_memory_and_as_much_time(paged, resident):
+    model = shaped(WIDE)
+    training = Training(plan="direct", batch=1)
+    moved, stays = (estimate(model, replace(training, optimiser_state=state), gpus=1)[0] for state in (paged, resident))
+    assert moved.memory.optimiser < 0.1 * stays.memory.optimiser
+    assert moved.seconds == pytest.approx(stays.seconds)
+    # Weights in bfloat16 do not change the number format of the moments.
+    halved = replace(training, optimiser_state=paged, inner_precision="bfloat16")
+    assert estimate(model, halved, gpus=1)[0].seconds == pytest.approx(moved.seconds)
+
+
 def test_without_fsdp_more_gpus_do_not_make_the_optimiser_faster():
     one, eight = (estimate(shaped(WIDE), Training(plan="direct", batch=number), gpus=number)[0] for number in (1, 8))
     assert not eight.is_sharded

@@ -4,7 +4,8 @@ Operations per token. A number in a matrix takes 2 forward, 2 backward for its i
 is trained. Attention takes 4 × length × width forward in each layer, half of it if it is causal, and twice that
 backward. Activations that are computed again take another forward pass. Muon takes 16 rows² columns + 8 rows³ per
 matrix and step (four polynomials of three products), however many tokens and GPUs there are. The rest of a step of the
-optimiser takes as long as reading and writing what it needs.
+optimiser takes as long as reading and writing what it needs in the memory of the GPU; the transfer of paged moments
+from and to the host is not counted.
 
 Memory of a GPU. Parameters and the state of the optimiser, which FSDP divides by the number of GPUs, are always there.
 The peak is at one of two moments:
@@ -100,13 +101,13 @@ class StageCost:
         per_token: Operations per token.
         waiting: Operations that would take as long as adapters wait for memory, per token.
         per_step: Operations per step besides, which FSDP divides among the GPUs.
-        traffic: Bytes per step that the optimiser reads and writes, which FSDP divides too.
+        traffic: Bytes per step that the optimiser reads and writes, paged moments included, which FSDP divides too.
         weights: Bytes of the parameters.
         copies: Bytes of their copies in bfloat16.
         gathered: Bytes of the parameters that FSDP gathers at once.
         gradients: Bytes of the gradients.
         head_gradient: Bytes of that of the head while it is computed.
-        optimiser: Bytes of the state of the optimiser.
+        optimiser: Bytes of the state of the optimiser that stay on the GPU: without paged moments.
         activations: Bytes per token of a micro-batch.
         logits: Bytes per token of a chunk of the loss.
         workspace: Bytes that the optimiser needs for a moment.
@@ -200,14 +201,17 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         kept = layers * width + kept // layers
     muon_sizes = [matrix.numbers for matrix in found.orthogonalised]
     trained = sum(found.sizes[name] for name in found.trained_parameters) + found.adapters
-    states = _optimiser_bytes(found, bytes_of, trained_bytes, stage, training)
+    state_bytes, resident_bytes = (
+        _optimiser_bytes(found, bytes_of, trained_bytes, stage, training, with_paged=with_paged)
+        for with_paged in (True, False)
+    )
     return StageCost(
         steps=stage.steps,
         trained=trained,
         per_token=inner + 6 * found.adapters + predicting + attention + recomputed,
         waiting=ADAPTER_OPERATIONS * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
         per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
-        traffic=2 * states + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
+        traffic=2 * state_bytes + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
         copies=copied * _BFLOAT16,
         # The vocabulary, a layer, and the next one
@@ -216,7 +220,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         gradients=trained_bytes,
         # In float32, where chunks are summed, and that of a chunk in bfloat16
         head_gradient=is_head_trained * head.numel() * (_FLOAT32 + _BFLOAT16),
-        optimiser=states,
+        optimiser=resident_bytes,
         activations=(kept + AROUND_LAST_NORM * width) * _BFLOAT16,
         logits=head.shape[0] * label_share * _BFLOAT16,
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
@@ -272,9 +276,15 @@ def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted
 
 
 def _optimiser_bytes(
-    found: _Counted, bytes_of: Mapping[str, int], trained_bytes: int, stage: Stage, training: Training
+    found: _Counted,
+    bytes_of: Mapping[str, int],
+    trained_bytes: int,
+    stage: Stage,
+    training: Training,
+    *,
+    with_paged: bool,
 ) -> int:
-    """Return the bytes of the moments of all that is trained, and of its average."""
+    """Return the bytes of the moments of all that is trained, with or without paged ones, and of its average."""
     muon_bytes = sum(bytes_of[matrix.name] for matrix in found.orthogonalised)
     states = muon_bytes  # its momentum
     if training.average is not None:
@@ -285,7 +295,7 @@ def _optimiser_bytes(
     by_muon = {matrix.name for matrix in found.orthogonalised}
     numbers = [found.sizes[name] for name in found.trained_parameters if name not in by_muon]
     numbers += [(training.lora_rank or 0) * size for each in found.adapted for size in (each.outputs, each.inputs)]
-    return states + sum(_moment_bytes(size, training.optimiser_state) for size in numbers)
+    return states + sum(_moment_bytes(size, training.optimiser_state, with_paged=with_paged) for size in numbers)
 
 
 @dataclass(frozen=True)
@@ -322,12 +332,12 @@ class _Matrix:
         return len(POLYNOMIALS) * (4 * rows**2 * columns + 2 * rows**3) * self.parts * self.count
 
 
-def _moment_bytes(numbers: int, state: str) -> int:
-    """Return the bytes that bitsandbytes keeps on the GPU for both moments of a parameter; paged ones may leave it."""
+def _moment_bytes(numbers: int, state: str, *, with_paged: bool) -> int:
+    """Return the bytes of both moments of a parameter in bitsandbytes, with or without those that may leave the GPU."""
     is_small = "8-bit" in state and numbers >= _QUANTISED_FROM
     is_paged = "paged" in state and numbers >= _PAGED_FROM
     moment = numbers * (1 if is_small else _FLOAT32)
-    if is_paged:
+    if is_paged and not with_paged:
         moment = 0
     if is_small:
         moment += -(-numbers // _BLOCK) * _FLOAT32  # the scale of each block, which is never paged

@@ -8,13 +8,12 @@ from typing import Literal
 
 from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
+from relexify.training.summary import FEWEST_TOKENS
 
-__all__ = ["CLOSE", "FEWEST_TOKENS", "Conclusion", "conclude", "is_close"]
+__all__ = ["CLOSE", "Conclusion", "conclude", "is_close"]
 
 CLOSE = 0.02
 """Bits per byte within which two trainings with one seed are not distinguished: another seed may swap them."""
-FEWEST_TOKENS = 10_000
-"""Tokens of training below which the order of runs says nothing: 20 steps of `relexify advise`. A choice."""
 _DEVIATIONS = 2
 """Standard errors that two means over seeds must be apart."""
 

@@ -9,12 +9,15 @@ from relexify.steps import ResultTable
 from relexify.training.curve import Curve
 from relexify.training.result import TrainingResult
 
-__all__ = ["TrainingVerdict", "curve_table", "judge_training", "summarise_training"]
+__all__ = ["FEWEST_TOKENS", "TrainingVerdict", "curve_table", "judge_training", "summarise_training"]
 
 MAX_ROWS = 12
 """Rows of a training curve that are shown."""
 GAIN = 0.01
 """Bits per byte that count as a gain, or as a loss, of a training."""
+FEWEST_TOKENS = 10_000
+"""Tokens of training below which scores, and the order of several trainings, say nothing about longer ones: 20 steps of
+`relexify advise`. A choice."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,9 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
     earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
     since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
     if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
-        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
+        few = (
+            f" It has seen only {last.tokens:,} tokens, too few to judge it by." if last.tokens < FEWEST_TOKENS else ""
+        )
+        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.{few}")
     reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
     return TrainingVerdict("finished", reason)

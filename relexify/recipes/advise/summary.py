@@ -8,13 +8,14 @@ from pathlib import Path
 from relexify.methods.registry import METHODS
 from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
-from relexify.reports.conclusions import CLOSE, FEWEST_TOKENS, is_close
+from relexify.reports.conclusions import CLOSE, is_close
 from relexify.reports.transfer_command import transfer_arguments
 from relexify.steps import ResultTable
 from relexify.storage.files import format_size
 from relexify.systems.transfer.options import command_of, with_method
 from relexify.training.options import Training
 from relexify.training.rates import MOST_EPOCHS
+from relexify.training.summary import FEWEST_TOKENS
 
 __all__ = ["summarise_advice", "transfer_command"]
 

@@ -138,7 +138,7 @@ def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
     shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
     cut = [
-        _print_words(f"{name}: {len(words)} of {len(groups[name]):,} words", mixture, words, sources)
+        _print_words(f"{name}: {len(groups[name]):,} words, {len(words)} shown", mixture, words, sources)
         for name, words in shown.items()
     ]
     _print_limit(any(cut), sources)

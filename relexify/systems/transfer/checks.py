@@ -248,8 +248,8 @@ def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
     size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
     if not is_trained or size is None or size >= least:
         return
-    fitting = max(1_000, round(size / (2 * BYTES_PER_TOKEN), -3))
-    or_fewer = f", or a smaller vocabulary (`vocab_size={fitting:.0f}`)" if fitting < options.vocab_size else ""
+    fitting = round(size / (2 * BYTES_PER_TOKEN), -3)  # 0 if there is too little text even for 1,000 tokens
+    or_fewer = f", or a smaller vocabulary (`vocab_size={fitting:.0f}`)" if fitting else ""
     logger.warning(
         "%s of text is little for %s tokens: many of them will occur fewer than five times in it; "
         "give more text, %s or more%s",

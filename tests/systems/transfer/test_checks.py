@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 
@@ -132,6 +133,19 @@ def test_no_vocabulary_is_advised_that_is_no_smaller(options, caplog):
     check_transfer(replace(options, vocab_size=900))
     assert "is little for 900 tokens" in caplog.text
     assert "a smaller vocabulary" not in caplog.text
+
+
+@pytest.mark.parametrize(("kilobytes", "advised"), [(10, None), (60, None), (100, None), (103, 1_000), (400, 2_000)])
+def test_an_advised_vocabulary_is_not_too_large_itself(options, tmp_path, caplog, kilobytes, advised):
+    (tmp_path / "text.txt").write_text("some words\n" * (kilobytes * 1_000 // 11))
+    check_transfer(replace(options, vocab_size=32_000))
+    assert "give more text, 3.2 MB or more" in caplog.text
+    found = re.findall(r"vocab_size=(\d+)", caplog.text)
+    assert found == ([] if advised is None else [str(advised)])
+    caplog.clear()
+    for size in found:
+        check_transfer(replace(options, vocab_size=int(size)))
+    assert "is little for" not in caplog.text
 
 
 @pytest.mark.parametrize(

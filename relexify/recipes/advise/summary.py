@@ -14,7 +14,7 @@ from relexify.steps import ResultTable
 from relexify.storage.files import format_size
 from relexify.systems.transfer.options import command_of, with_method
 from relexify.training.options import Training
-from relexify.training.rates import MOST_EPOCHS
+from relexify.training.rates import LEAST_BATCH, MOST_EPOCHS
 from relexify.training.summary import FEWEST_TOKENS
 
 __all__ = ["summarise_advice", "transfer_command"]
@@ -181,11 +181,15 @@ def _worth_acquiring(advice: Advice) -> list[str]:
 
 
 def _worth_of_more_text(advice: Advice) -> str:
-    """Say for how many steps the text is enough."""
+    """Say for how many steps the text is enough; with little of it, `relexify train` takes smaller steps."""
     tokens = advice.corpus_bytes * advice.text.target_tokens / max(1, advice.text.bytes)
-    steps = int(MOST_EPOCHS * tokens / (Training.batch * Training.length))
+    seen = MOST_EPOCHS * tokens / Training.length
+    batch = Training.batch if seen >= Training.batch else LEAST_BATCH
+    enough = f"are too few for a single step of {batch} × {Training.length} tokens that sees them {MOST_EPOCHS:g} times"
+    if seen >= batch:
+        steps = f"{int(seen / batch):,} step{'' if seen < 2 * batch else 's'}"
+        enough = f"are enough for {steps} of {batch} × {Training.length} tokens, with {MOST_EPOCHS:g} passes over it"
     return (
-        f"Text: {format_size(advice.corpus_bytes)}, about {tokens:,.0f} tokens, are enough for {steps:,} steps of "
-        f"{Training.batch} × {Training.length} tokens, which see it {MOST_EPOCHS:g} times. Models tend to become worse "
+        f"Text: {format_size(advice.corpus_bytes)}, about {tokens:,.0f} tokens, {enough}. Models tend to become worse "
         "from text that they see more often, so more text is worth acquiring for a longer training."
     )

@@ -93,6 +93,19 @@ def test_more_text_is_worth_it_for_trainings_that_would_see_the_text_more_than_t
     assert "Text: 1.0 MB, about 262,144 tokens, are enough for 16 steps of 64 × 512 tokens" in sentences(advice(SCORES))
 
 
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (16_384, "about 16,384 tokens, are enough for 1 step of 64 × 512 tokens"),
+        (16_383, "about 16,383 tokens, are enough for 7 steps of 8 × 512 tokens"),
+        (2_048, "about 2,048 tokens, are enough for 1 step of 8 × 512 tokens"),
+        (2_047, "about 2,047 tokens, are too few for a single step of 8 × 512 tokens"),
+    ],
+)
+def test_little_text_is_counted_in_the_smaller_steps_that_a_training_takes(tokens, expected):
+    assert expected in sentences(replace(advice(SCORES), corpus_bytes=4 * tokens))
+
+
 def test_very_short_trainings_are_called_too_short_to_rely_on():
     assert "too few to rely on" not in sentences(advice(SCORES))
     assert "trained on 1,024 tokens at most, too few to rely on" in sentences(advice(SCORES, steps=2))

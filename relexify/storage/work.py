@@ -250,12 +250,13 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         entries: list[Path] = []
         with suppress(FileNotFoundError):  # there is no such folder, or no longer
             entries = list(folder.iterdir())
-        if any(entry.name not in (RUN_FILE, LOCK_FILE) and not is_temporary(entry) for entry in entries):
+        if not any(entry.name not in (RUN_FILE, LOCK_FILE) and not is_temporary(entry) for entry in entries):
+            return
+        if not path.exists():  # again: another process may have begun, and its identity is the first that it writes
             raise InputError(
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
             )
-        return
     if before is None and (before := read_json(path)) is None:  # again: another process may have just written it
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
     if before == {} and here:

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -220,6 +220,24 @@ def test_a_folder_whose_identity_was_being_written_is_claimed(tmp_path: Path):
     (folder / f"{temporary_prefix(folder / 'run.json')}0123").touch()
     with work(tmp_path).claim():
         check_claim(folder, IDENTITY)
+
+
+def test_a_run_that_begins_while_a_folder_is_checked_is_not_taken_for_foreign_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other, entries_of = work(tmp_path, {"steps": 5}), Path.iterdir
+
+    def begin_and_list(folder: Path) -> Iterator[Path]:
+        monkeypatch.undo()
+        with other.claim():
+            other.step("grafted", lambda each: (each / "x").touch())
+        return entries_of(folder)
+
+    for identity, belongs in ((IDENTITY, False), ({"steps": 5}, True)):
+        monkeypatch.setattr(Path, "iterdir", begin_and_list)
+        with nullcontext() if belongs else pytest.raises(InputError, match="unfinished work of another run"):
+            check_claim(other.path, identity)
+        other.clear()
 
 
 def test_a_folder_that_another_process_has_just_removed_is_in_use(tmp_path: Path):

@@ -10,7 +10,7 @@ from typing import Any
 
 from relexify.systems.transfer.options import Transfer, command_of
 
-__all__ = ["option_name", "repeated_option", "transfer_arguments"]
+__all__ = ["as_settings", "option_name", "repeated_option", "transfer_arguments"]
 
 _OPTIONS = (
     "corpus",
@@ -50,7 +50,7 @@ def transfer_arguments(command: Mapping[str, Any], *, as_advice: bool = False) -
             changed.pop("added_tokens", None)  # it has no effect
         flags += ["--method", method]
     words = [part for name in options for part in repeated_option(option_name(name), changed.pop(name, None))]
-    return [*words, *flags, *repeated_option("--set", list(_as_settings(changed)))]
+    return [*words, *flags, *repeated_option("--set", list(as_settings(changed)))]
 
 
 def option_name(key: str) -> str:
@@ -64,6 +64,16 @@ def repeated_option(name: str, given: object) -> list[str]:
     return [part for value in values if value is not None for part in (name, str(value))]
 
 
+def as_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the values of a table as `--set` takes them."""
+    for name, value in table.items():
+        key = prefix + (name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False))
+        if isinstance(value, Mapping):
+            yield from as_settings(value, f"{key}.")
+        else:
+            yield f"{key}={json.dumps(value, ensure_ascii=False)}"
+
+
 def _changed(given: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that differ from the usual ones, also in nested tables; None cannot be given."""
     changed: dict[str, Any] = {}
@@ -73,13 +83,3 @@ def _changed(given: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, An
         nested = isinstance(value, Mapping) and isinstance(usual.get(name), Mapping)
         changed[name] = _changed(value, usual[name]) if nested else value
     return changed
-
-
-def _as_settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the values of a table as `--set` takes them."""
-    for name, value in table.items():
-        key = prefix + (name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False))
-        if isinstance(value, Mapping):
-            yield from _as_settings(value, f"{key}.")
-        else:
-            yield f"{key}={json.dumps(value, ensure_ascii=False)}"

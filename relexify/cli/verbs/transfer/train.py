@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -146,10 +147,7 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
     stages = [
         (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
     ]
-    command = ["relexify", "estimate", model]
-    for name in ("steps", "batch", "length", "plan"):
-        command += [f"--{name}", str(getattr(options, name))]
-    measured = f"; to measure some now: {shlex.join([*command, '--measure'])}"
+    measured = "" if options.stages else f"; to measure some now: {_measuring_command(model, options)}"
     size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
     print_plan(
         [
@@ -158,7 +156,20 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
             ("tokens per step", size),
             ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
             ("scored", f"every {options.evaluation_interval:,} steps"),
-            ("time", f"estimated after the first steps{'' if options.stages else measured}"),
+            ("time", f"estimated after the first steps{measured}"),
             ("output", output),
         ]
     )
+
+
+def _measuring_command(model: str, options: Training) -> str:
+    """Return the command that measures some steps of a training without stages of its own."""
+    from relexify.reports.transfer_command import as_settings, repeated_option
+
+    command, named = ["relexify", "estimate", model], ("steps", "batch", "length", "plan")
+    for name in named:
+        command += [f"--{name}", str(getattr(options, name))]
+    elsewhere = (*named, "source_corpus", "source_held_out")  # random tokens are measured
+    given = ((entry.name, getattr(options, entry.name), entry.default) for entry in fields(options))
+    changed = {name: value for name, value, usual in given if name not in elsewhere and value != usual}
+    return shlex.join([*command, *repeated_option("--set", list(as_settings(changed))), "--measure"])

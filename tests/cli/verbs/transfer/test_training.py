@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,21 @@ def test_a_dry_run_says_how_to_measure_the_time(world, tmp_path):
     outcome = relexify("train", world.gpt2, tmp_path / "out", *given, "--dry-run")
     (command,) = re.findall(r"to measure some now: relexify (.*)$", outcome.out, re.MULTILINE)
     measured = relexify(*shlex.split(command))
+    assert "in 12 steps of 2 x 64" in measured.out
+    assert "The training would take" in measured.out
+
+
+def test_the_training_that_a_dry_run_says_how_to_measure_has_all_of_its_options(world, tmp_path):
+    sizes = ("--steps", 12, "--batch", 2, "--length", 64)
+    settings = ["lora_rank=4", "micro_batch=1", "clip=0.5", "evaluate_every=4", "lora_merged=false"]
+    given = [*(f"--set={setting}" for setting in settings), "--set", "schedule=cosine", "--learning-rate", 0.001]
+    outcome = relexify("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, *sizes, *given, "--dry-run")
+    (command,) = re.findall(r"to measure some now: relexify (.*)$", outcome.out, re.MULTILINE)
+    words = shlex.split(command)
+    found = [value for name, value in pairwise(words) if name == "--set"]
+    assert sorted(found) == sorted([*settings, 'schedule="cosine"', "learning_rate=0.001"])
+    measured = relexify(*words)
+    assert measured.status == 0, measured.err
     assert "in 12 steps of 2 x 64" in measured.out
     assert "The training would take" in measured.out
 

@@ -15,6 +15,7 @@ from transformers import (
     BertConfig,
     GPT2Config,
     LlamaConfig,
+    Olmo2Config,
     PreTrainedConfig,
     PreTrainedModel,
     Qwen3Config,
@@ -25,7 +26,7 @@ from relexify.training.cost import measuring
 from relexify.training.cost.estimate import Estimate, estimate
 from relexify.training.cost.hardware import GPUS, USABLE, utilisation_of
 from relexify.training.cost.measuring import CPU_BATCH, CPU_STEPS, measure_training
-from relexify.training.cost.stage import stage_cost
+from relexify.training.cost.stage import AROUND_LAST_NORM, stage_cost
 from relexify.training.engine import monitor
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
@@ -197,20 +198,45 @@ WITHOUT_DROPOUT = {
         (GPT2Config, "everything", None, 0.06),
         (BertConfig, "everything", None, 0.02),
         (Qwen3Config, "everything", None, 0.06),
+        (Olmo2Config, "everything", None, 0.06),
     ],
 )
 def test_activations_are_what_compiled_layers_keep(kind, trains, rank, tolerance):
     if rank:
         pytest.importorskip("peft")
     options = (
-        {**SMALL, "num_key_value_heads": 2, "head_dim": 48}
-        if kind is Qwen3Config
+        {**SMALL, "num_key_value_heads": 1, "head_dim": 48, "pad_token_id": 0}
+        if kind in (Qwen3Config, Olmo2Config)
         else {**SMALL, **WITHOUT_DROPOUT.get(kind.model_type, {})}
     )
     (kept, estimated), (more_kept, more_estimated) = (
         activations(kind(**options, num_hidden_layers=layers), trains, rank) for layers in (2, 4)
     )
     assert more_kept - kept == pytest.approx(more_estimated - estimated, rel=tolerance)
+
+
+@pytest.mark.parametrize("kind", [Qwen3Config, Olmo2Config])
+def test_norms_of_grouped_keys_return_fewer_numbers_than_those_of_queries(kind):
+    """Qwen3 normalises every head of queries and keys with the same weights, OLMo 2 all heads at once."""
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24}
+    config = kind(**{**SMALL, **heads}, num_hidden_layers=2, pad_token_id=0)
+    model = AutoModelForCausalLM.from_config(config)
+    kept = []
+
+    def keep(module: Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        kept.append(output.numel())
+        if module in ends:
+            kept.append(inputs[0].numel())
+
+    blocks = repeated_blocks(model)
+    ends = [end for block in blocks for end in (block.self_attn.o_proj, block.mlp.down_proj)]
+    for block in blocks:
+        for module in block.modules():
+            if hasattr(module, "weight"):
+                module.register_forward_hook(keep)
+    model(input_ids=torch.zeros(1, LENGTH, dtype=torch.long))
+    cost = stage_cost(model, Stage("only", 1), TINY)
+    assert cost.activations == 2 * (sum(kept) / LENGTH + AROUND_LAST_NORM * config.hidden_size)
 
 
 def test_gradients_are_at_the_peak_if_they_are_summed_or_tokens_are_few():

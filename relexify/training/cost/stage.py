@@ -188,11 +188,13 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
     # Activations per token.
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None) or 1
-    attended = heads * (getattr(config, "head_dim", None) or width // heads)  # the width of attention
+    head_width = getattr(config, "head_dim", None) or width // heads
+    attended = heads * head_width  # the width of attention
     kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * attended
     with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
     if with_gradient:
-        kept += _normalised(model, heads, width)
+        key_heads = getattr(config, "num_key_value_heads", None) or heads
+        kept += _normalised(model, heads, key_heads, head_width)
         # The matrix at the end of a feed-forward network reads neither the width of the model nor that of attention.
         ends = [each for each in with_gradient if each.outputs == width and each.inputs not in (width, attended)]
         kept += sum(matrix.inputs * matrix.used for matrix in ends)
@@ -344,15 +346,17 @@ def _moment_bytes(numbers: int, state: str, *, with_paged: bool) -> int:
     return 2 * moment
 
 
-def _normalised(model: PreTrainedModel, heads: int, width: int) -> int:
+def _normalised(model: PreTrainedModel, heads: int, key_heads: int, head_width: int) -> int:
     """Return the numbers per token that all norms in the layers return, in bfloat16."""
     numbers = 0
     for block in repeated_blocks(model):
-        for module in block.modules():
+        for path, module in block.named_modules():
             weight = getattr(module, "weight", None)
             if isinstance(weight, nn.Parameter) and weight.ndim == 1:
-                # Those of queries and keys may have the weights of one head. LayerNorm returns float32.
-                times = heads if len(weight) < width else 1
+                # Those of queries and keys (q_norm, key_layernorm, …) may have the weights of one head, used for each.
+                initial = path.rpartition(".")[-1][:1]
+                times = {"q": heads, "k": key_heads}.get(initial, 1) if len(weight) == head_width else 1
+                # LayerNorm returns float32.
                 numbers += len(weight) * times * (2 if isinstance(module, nn.LayerNorm) else 1)
     return numbers
 

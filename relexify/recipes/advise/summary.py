@@ -185,7 +185,7 @@ def _worth_of_more_text(advice: Advice) -> str:
     tokens = advice.corpus_bytes * advice.text.target_tokens / max(1, advice.text.bytes)
     seen = MOST_EPOCHS * tokens / Training.length
     batch = Training.batch if seen >= Training.batch else LEAST_BATCH
-    enough = f"are too few for a single step of {batch} × {Training.length} tokens that sees them {MOST_EPOCHS:g} times"
+    enough = f"are so few that one step of {batch} × {Training.length} tokens sees them more than {MOST_EPOCHS:g} times"
     if seen >= batch:
         steps = f"{int(seen / batch):,} step{'' if seen < 2 * batch else 's'}"
         enough = f"are enough for {steps} of {batch} × {Training.length} tokens, with {MOST_EPOCHS:g} passes over it"

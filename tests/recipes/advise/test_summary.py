@@ -99,7 +99,7 @@ def test_more_text_is_worth_it_for_trainings_that_would_see_the_text_more_than_t
         (16_384, "about 16,384 tokens, are enough for 1 step of 64 × 512 tokens"),
         (16_383, "about 16,383 tokens, are enough for 7 steps of 8 × 512 tokens"),
         (2_048, "about 2,048 tokens, are enough for 1 step of 8 × 512 tokens"),
-        (2_047, "about 2,047 tokens, are too few for a single step of 8 × 512 tokens"),
+        (2_047, "about 2,047 tokens, are so few that one step of 8 × 512 tokens sees them more than 2 times"),
     ],
 )
 def test_little_text_is_counted_in_the_smaller_steps_that_a_training_takes(tokens, expected):

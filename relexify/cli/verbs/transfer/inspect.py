@@ -130,6 +130,10 @@ def _print_changes(model: Path, since: Path) -> list[EmbeddingChange]:
     return changes
 
 
+def _heading(name: str, shown: int, words: int) -> str:
+    return f"{name}: {words:,} words" + (f", {shown} of them shown" if shown < words else "")
+
+
 def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     """Print the most frequent words, grouped by what they were made from; return them for json."""
     from relexify.systems.transfer.word_origins import words_by_origin
@@ -138,7 +142,7 @@ def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
     shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
     cut = [
-        _print_words(f"{name}: {len(groups[name]):,} words, {len(words)} shown", mixture, words, sources)
+        _print_words(_heading(name, len(words), len(groups[name])), mixture, words, sources)
         for name, words in shown.items()
     ]
     _print_limit(any(cut), sources)

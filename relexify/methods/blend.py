@@ -204,6 +204,6 @@ METHODS.add(
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
         replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
         unigram_prior=True,
-        revision=10,
+        revision=11,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,8 @@ import scipy
 from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation, align, align_randomly, unaligned
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
-from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens
+from relexify.evidence.bitext import find_overlap, report_overlap
+from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, most_lines
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import read_frequencies
 from relexify.evidence.vectors import (
@@ -39,6 +40,7 @@ from relexify.methods.parts.vectors import (
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.storage.fingerprint import NO_EFFECT
+from relexify.text import Corpus
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
@@ -181,7 +183,24 @@ class Inputs:
             self.target,
             links=self.evidence.links,
             options=self.evidence.aligning,
+            left_out=self.scored_pairs,
         )
+
+    @cached_property
+    def scored_pairs(self) -> np.ndarray:
+        """The pairs of parallel text that occur in text to score on, as indices of the lines that are used, int64 [n].
+
+        Raises:
+            EvidenceError: All pairs do.
+        """
+        evidence = self.evidence
+        if evidence.bitext is None:
+            return np.zeros(0, np.int64)
+        most = most_lines(evidence.links, evidence.aligning)
+        texts = [_paragraphs(text) for text in (evidence.source_held_out, evidence.held_out)]
+        found = find_overlap(evidence.bitext.sample(most)[1], *texts)
+        report_overlap(len(found), sum(1 for sentence, _ in evidence.bitext.sample(most)[1] if sentence))
+        return found
 
     @cached_property
     def target_token_vectors(self) -> SubwordVectors:
@@ -309,3 +328,16 @@ class Inputs:
 
             refinement = partial(self_learn, device=self.device)
         return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed, warn=warn)
+
+
+def _paragraphs(text: Corpus | None) -> Iterator[str]:
+    """Yield the paragraphs of text to score on; none if nothing could be held out of a small corpus."""
+    if text is None:
+        return
+    try:
+        text.ensure_text()
+    except InputError:
+        if not text.parts:  # a text that the user gave
+            raise
+        return
+    yield from text

@@ -111,6 +111,7 @@ METHODS.add(
         ),
         needs=("bitext",),
         uses=("overrides",),
+        revision=2,
     ),
 )
 METHODS.add(

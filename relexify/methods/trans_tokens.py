@@ -64,5 +64,6 @@ METHODS.add(
         ),
         needs=("bitext",),
         uses=("overrides",),
+        revision=2,
     ),
 )

@@ -17,7 +17,7 @@ from relexify.evidence.bitext.eflomal import align_bitext, import_eflomal
 from relexify.evidence.bitext.encoding import EncodedBitext, Side, encode_bitext, looks_swapped
 from relexify.evidence.bitext.links import DirectedLinks, Links, parse_links, read_links
 from relexify.evidence.bitext.options import WordAlignmentOptions, validate_word_alignment
-from relexify.evidence.bitext.overlap import find_overlap
+from relexify.evidence.bitext.overlap import find_overlap, report_overlap
 from relexify.evidence.bitext.symmetrisation import symmetrise
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "looks_swapped",
     "parse_links",
     "read_links",
+    "report_overlap",
     "symmetrise",
     "validate_word_alignment",
 ]

@@ -22,7 +22,7 @@ from relexify.tokens import encoder_of, vocabulary_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["aligned_counts", "cached_links", "count_aligned_tokens", "is_aligned"]
+__all__ = ["aligned_counts", "cached_links", "count_aligned_tokens", "is_aligned", "most_lines"]
 
 _LINKS = "links.safetensors"
 _LINKS_AT_ONCE = 1_000_000
@@ -37,6 +37,7 @@ def count_aligned_tokens(
     *,
     links: Path | None = None,
     options: WordAlignmentOptions | None = None,
+    left_out: np.ndarray | None = None,
 ) -> scipy.sparse.csr_array:
     """Count how often tokens of two vocabularies are aligned in parallel text, [target × source].
 
@@ -46,6 +47,8 @@ def count_aligned_tokens(
         target: The tokenizer of its second side.
         links: A ready word alignment; if None, eflomal computes one.
         options: How the text is aligned.
+        left_out: Pairs that are aligned, so that the cached word alignment serves every text to score on, but not
+            counted; indices of the lines that are used, int64 [n].
 
     Raises:
         InputError: The text does not match its word alignment.
@@ -58,14 +61,21 @@ def count_aligned_tokens(
             "second to the model's; put the model's language first, or set aligning.swapped in a recipe",
             bitext.name,
         )
-    most_pairs = options.most_pairs if links is None else None  # a ready word alignment has a line for every pair
+    most_pairs = most_lines(links, options)
     pairs = encode_bitext(bitext, source, target, units=options.units, most_pairs=most_pairs)
     if links is not None:
         found = read_links(links, pairs, swapped=options.swapped)
     else:
         directed = cached_links(bitext, pairs, (source, target), options.most_pairs)
         found = symmetrise(directed.forward, directed.reverse, options.symmetrisation)
+    if left_out is not None and len(left_out):
+        found = Links.from_points(found.points()[~np.isin(found.line, left_out)])
     return aligned_counts(pairs, found, (len(vocabulary_of(target)), len(vocabulary_of(source))))
+
+
+def most_lines(links: Path | None, options: WordAlignmentOptions) -> int | None:
+    """Return how many lines of parallel text are used at most; None for all, as a ready word alignment has them."""
+    return options.most_pairs if links is None else None
 
 
 def aligned_counts(pairs: EncodedBitext, links: Links, shape: tuple[int, int]) -> scipy.sparse.csr_array:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
 
+from relexify.errors import EvidenceError
 from relexify.text import split_words
 
-__all__ = ["find_overlap"]
+__all__ = ["find_overlap", "report_overlap"]
+
+logger = logging.getLogger(__name__)
 
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?…]['\"”’»)\s])\s*|(?<=[。！？])")
 
@@ -36,6 +40,19 @@ def find_overlap(
                 overlap.append(index)
                 break
     return np.array(overlap, np.int64)
+
+
+def report_overlap(left_out: int, pairs: int) -> None:
+    """Warn of pairs that are left out because they are in text to score on.
+
+    Raises:
+        EvidenceError: No other pairs are left.
+    """
+    if not left_out:
+        return
+    logger.warning("%d of %d sentence pairs are in text to score on and are left out.", left_out, pairs)
+    if left_out == pairs:
+        raise EvidenceError("all pairs of parallel text are in text to score on: give other text to one of the two")
 
 
 def _sentences(text: str) -> set[str]:

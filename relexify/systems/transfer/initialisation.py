@@ -157,6 +157,8 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     }
     if chosen.takes("embedding"):
         key["output"] = inputs.output_embedding
+    if chosen.takes("bitext") and len(inputs.scored_pairs):
+        key["scored_pairs"] = inputs.scored_pairs
     if chosen.takes("donor"):
         key["donor"] = inputs.donor_vectors.matrix
     if chosen.takes("model") and inputs.read_model is not None:

@@ -24,6 +24,7 @@ from relexify.evidence.bitext import (
     import_eflomal,
     parse_links,
     read_links,
+    report_overlap,
 )
 from relexify.evidence.bitext.aligned_tokens import cached_links, is_aligned
 from relexify.pretrained.architecture import encoder_frame
@@ -147,11 +148,7 @@ def load_pairs(
     source_texts = chain(held_out[0], (sentence for sentence, _ in tested))
     target_texts = chain(held_out[1], (sentence for _, sentence in tested))
     overlap = np.intersect1d(found.lines, find_overlap(bitext.sample(most_pairs)[1], source_texts, target_texts))
-    if not len(overlap):
-        return found
-    logger.warning("%d of %d sentence pairs are in text to score on and are left out.", len(overlap), len(found))
-    if len(overlap) == len(found):
-        raise EvidenceError("all pairs of parallel text are in text to score on: give other text to one of the two")
+    report_overlap(len(overlap), len(found))
     return replace(found, lines=np.setdiff1d(found.lines, overlap), left_out=len(overlap))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from relexify.errors import InputError, OutputError, VocabularyError
+from relexify.errors import EvidenceError, InputError, OutputError, VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
@@ -248,6 +248,40 @@ def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):
     evidence = {"bitext": str(tmp_path / "pairs.tsv"), "alignment": tmp_path / "links.txt"}
     run_transfer(replace(options, output=tmp_path / "aligned", method="ramen", source_corpus=None, **evidence))
     assert [*(cache / "mixture").rglob("mixture.safetensors")]
+
+
+@pytest.mark.parametrize("method", ["ramen", "trans-tokens", "blend"])
+def test_pairs_in_text_to_score_on_are_left_out(options, tmp_path, method, caplog):
+    pairs = [("first sentence", "kwanza sentensi"), ("second sentence", "pili sentensi")]
+    # Other sentences than those of the corpus, a part of which is held out unless text to score on is given.
+    pairs += zip(pico.sentences(50, seed=5), pico.sentences(50, seed=5, words=pico.foreign_words()), strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (tmp_path / "links.txt").write_text("0-0\n" * 52)
+    (tmp_path / "held.txt").write_text("Before it. Kwanza sentensi! After it.\nno sentence of a pair\n")
+    (tmp_path / "source.held.txt").write_text("Second sentence.\n")
+    evidence = {"bitext": str(tmp_path / "pairs.tsv"), "alignment": tmp_path / "links.txt"}
+    aligned = replace(options, method=method, source_corpus=None, unigram_prior=False, **evidence)
+
+    def weights(name, **changes):
+        return run_transfer(replace(aligned, output=tmp_path / name, **changes)).graft.mixture.weights
+
+    everything, one = weights("everything"), weights("one", held_out=tmp_path / "held.txt")
+    assert "1 of 52 sentence pairs are in text to score on and are left out." in caplog.text
+    assert read_notes(tmp_path / "everything")["pairs_left_out"] == 0
+    assert read_notes(tmp_path / "one")["pairs_left_out"] == 1
+    both = weights("both", held_out=tmp_path / "held.txt", source_held_out=tmp_path / "source.held.txt")
+    assert read_notes(tmp_path / "both")["pairs_left_out"] == 2
+
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs[2:]))
+    (tmp_path / "links.txt").write_text("0-0\n" * 50)
+    expected = weights("expected")
+    assert (both != expected).nnz == 0, "the rows are those of the other pairs alone"
+    assert (one != expected).nnz
+    assert (everything != one).nnz
+
+    (tmp_path / "held.txt").write_text("\n".join(target for _, target in pairs))
+    with pytest.raises(EvidenceError, match="all pairs of parallel text are in text to score on"):
+        weights("nothing", held_out=tmp_path / "held.txt")
 
 
 def test_a_unigram_prior_is_added_where_the_method_or_the_option_says_so(options, tmp_path):

@@ -301,9 +301,13 @@ def missing_file(path: Path) -> InputError:
     if path.is_symlink():
         return InputError(f"{str(path)[:200]} is a link to nothing: name the file itself, or repair the link")
     try:
-        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
+        names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
-        close = []
+        names = []
+    # The same name with other endings first: for en-sw.txt, en-sw.tsv rather than sw.txt, which is as similar.
+    same = [name for name in names if _without_suffixes(name) == _without_suffixes(path.name)]
+    close = difflib.get_close_matches(path.name, same, n=1, cutoff=0)
+    close = close or difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
     hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
     return InputError(f"{str(path)[:200]} does not exist: {hint}")
 
@@ -341,6 +345,11 @@ def sync_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _without_suffixes(name: str) -> str:
+    """Return a file name without its endings, such as `.txt.xz`."""
+    return name.removesuffix("".join(Path(name).suffixes))
 
 
 def _follow(path: str | Path) -> Path:

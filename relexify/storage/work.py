@@ -53,6 +53,15 @@ _FINISHED = "finished"
 _REVISIONS = "revisions"
 _ATTEMPTS = 10
 """How often a folder is created that other processes keep removing."""
+_CONTENTS = {
+    "model": "model",
+    "tokenizer": "tokenizer",
+    "corpus": "text (`corpus`)",
+    "text": "text (`corpus`)",
+    "held_out": "held-out text (`held_out`, `held_out_bytes`)",
+}
+"""Inputs that count by their content, by their key in an identity, and as messages call them."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learning_rate)")
 
 logger = logging.getLogger(__name__)
@@ -263,15 +272,18 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         raise InputError(f"{folder} holds work that is half removed; {restart_advice(folder)}")
     revisions = [each.pop(_REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
     then, now = _leaves(before), _leaves(here)
-    for name in sorted({*then, *now}):
-        if then.get(name) != now.get(name):
-            key = name.removeprefix("tables.")  # as recipes and --set name the keys of a table
-            if (single := _ONLY_STAGE.fullmatch(key)) and not any("stages[1]" in other for other in (*then, *now)):
-                key = f"`{single['table']}{single['key']}`"  # the option that its only stage has it from
-            raise InputError(
-                f"{folder} holds the unfinished work of another run: its {key} was {_short(then.get(name))}, "
-                f"here it is {_short(now.get(name))}; {restart_advice(folder)}"
-            )
+    if differing := sorted(name for name in {*then, *now} if then.get(name) != now.get(name)):
+        # Options first: a length, for example, also changes the windows of the held-out text.
+        options = [name for name in differing if not _is_content(name, then.get(name), now.get(name))]
+        name = (options or differing)[0]
+        key = name.removeprefix("tables.")  # as recipes and --set name the keys of a table
+        if (single := _ONLY_STAGE.fullmatch(key)) and not any("stages[1]" in other for other in (*then, *now)):
+            key = f"`{single['table']}{single['key']}`"  # the option that its only stage has it from
+        found = f": its {key} was {_short(then.get(name))}, here it is {_short(now.get(name))}"
+        if not options:
+            parts = key.split(".")
+            found = f", with another {next((_CONTENTS[part] for part in parts if part in _CONTENTS), key)}"
+        raise InputError(f"{folder} holds the unfinished work of another run{found}; {restart_advice(folder)}")
     if changed := changed_revisions(*revisions):
         raise InputError(f"{folder} holds work of {changed}; {restart_advice(folder)}")
 
@@ -366,6 +378,12 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
     else:
         return {name: value}
     return {key: leaf for part, each in parts.items() for key, leaf in _leaves(each, part).items()}
+
+
+def _is_content(name: str, *values: object) -> bool:
+    """Whether a value of an identity says nothing to people: a hash, or one of several numbers about an input."""
+    *tables, _ = re.split(r"[.\[]", name)
+    return not _CONTENTS.keys().isdisjoint(tables) or any(_DIGEST.fullmatch(str(value)) for value in values)
 
 
 def _short(value: object) -> str:

@@ -84,6 +84,36 @@ def test_another_run_is_rejected_in_the_words_of_a_recipe(tmp_path: Path):
         pass
 
 
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"held_out": {"bytes": 2_000, "inputs": {"sha256": "b" * 64}}}, "another held-out text (`held_out`, "),
+        ({"held_out": {"bytes": 2_000, "inputs": {"sha256": "b" * 64}}, "length": 64}, "its length was 128, here "),
+        ({"text": "c" * 64}, ", with another text (`corpus`); choose"),
+        ({"source": {"text": "c" * 64}}, ", with another text (`corpus`); choose"),
+        ({"model": "d" * 64}, ", with another model; choose"),
+        ({"pairs": "e" * 64}, ", with another pairs; choose"),
+    ],
+)
+def test_another_input_is_named_in_words_and_an_option_before_what_follows_from_it(
+    tmp_path: Path, changes: dict[str, Any], found: str
+):
+    identity = {
+        "held_out": {"bytes": 1_000, "inputs": {"sha256": "a" * 64}},
+        "length": 128,
+        "model": "a" * 64,
+        "text": "a" * 64,
+        "source": {"text": "a" * 64},
+        "pairs": "a" * 64,
+    }
+    with work(tmp_path, identity).claim():
+        pass
+    with pytest.raises(InputError) as error, work(tmp_path, {**identity, **changes}).claim():
+        pass
+    assert found in str(error.value)
+    assert "sha256" not in str(error.value)
+
+
 def test_a_folder_of_somebody_else_is_never_claimed(tmp_path: Path):
     (tmp_path / "out.training").mkdir()
     (tmp_path / "out.training" / "notes.txt").touch()

@@ -32,6 +32,7 @@ from relexify.systems.transfer.options import (
     transfer_inputs,
     unused_options,
 )
+from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY
 
@@ -66,10 +67,6 @@ _SAMPLE, _MOST_ENTRIES = 50_000, 0.8
 """Bytes of text that are searched for pairs of words, and the share of its lines from which on it is no text."""
 _ENTRY = re.compile(r"\s*\S+( \S+){0,3}\t\S+( \S+){0,3}\s*")
 """A line of a dictionary: up to four words on either side of a tab."""
-
-BYTES_PER_TOKEN = 100
-"""Bytes of text per token of a vocabulary below which many tokens are rare: with 106, from 42 % (Chinese) to 73 %
-(Uyghur) of them occur fewer than five times in the text, and with 212, from 8 to 31 %."""
 
 logger = logging.getLogger(__name__)
 
@@ -248,8 +245,8 @@ def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
     size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
     if not is_trained or size is None or size >= least:
         return
-    fitting = round(size / (2 * BYTES_PER_TOKEN), -3)  # 0 if there is too little text even for 1,000 tokens
-    or_fewer = f", or a smaller vocabulary (`vocab_size={fitting:.0f}`)" if fitting else ""
+    fitting = fitting_vocabulary(size)
+    or_fewer = f", or at most {fitting:,} tokens (`vocab_size={fitting}`)" if fitting else ""
     logger.warning(
         "%s of text is little for %s tokens: many of them will occur fewer than five times in it; "
         "give more text, %s or more%s",

@@ -117,7 +117,7 @@ def test_a_dictionary_given_as_text_is_reported(options, tmp_path, caplog):
 
 def test_a_vocabulary_that_is_too_large_for_its_text_is_reported_before_any_work(options, tmp_path, caplog):
     (tmp_path / "text.txt").write_text("a few words\n" * 50_000)  # 594,000 bytes without those held out
-    for size, advised in ((32_000, 3_000), (6_000, 3_000), (5_900, None), (500, None)):
+    for size, advised in ((32_000, 5_900), (6_000, 5_900), (5_900, None), (500, None)):
         caplog.clear()
         check_transfer(replace(options, vocab_size=size))
         warnings = [record.getMessage() for record in caplog.records if "is little for" in record.getMessage()]
@@ -135,7 +135,9 @@ def test_no_vocabulary_is_advised_that_is_no_smaller(options, caplog):
     assert "a smaller vocabulary" not in caplog.text
 
 
-@pytest.mark.parametrize(("kilobytes", "advised"), [(10, None), (60, None), (100, None), (103, 1_000), (400, 2_000)])
+@pytest.mark.parametrize(
+    ("kilobytes", "advised"), [(10, None), (60, None), (100, None), (103, 1_000), (400, 3_900), (3_200, 31_000)]
+)
 def test_an_advised_vocabulary_is_not_too_large_itself(options, tmp_path, caplog, kilobytes, advised):
     (tmp_path / "text.txt").write_text("some words\n" * (kilobytes * 1_000 // 11))
     check_transfer(replace(options, vocab_size=32_000))

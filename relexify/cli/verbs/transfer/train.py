@@ -148,6 +148,7 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
         (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
     ]
     measured = "" if options.stages else f"; to measure some now: {_measuring_command(model, options)}"
+    interval = options.evaluation_interval
     size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
     print_plan(
         [
@@ -155,7 +156,7 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
             *stages,
             ("tokens per step", size),
             ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
-            ("scored", f"every {options.evaluation_interval:,} steps"),
+            ("scored", "every step" if interval == 1 else f"every {interval:,} steps"),
             ("time", f"estimated after the first steps{measured}"),
             ("output", output),
         ]

@@ -186,6 +186,13 @@ def test_a_dry_run_says_how_to_measure_the_time(world, tmp_path):
     assert "The training would take" in measured.out
 
 
+@pytest.mark.parametrize(("interval", "scored"), [(1, "every step"), (3, "every 3 steps")])
+def test_a_dry_run_says_how_often_the_model_is_scored(world, tmp_path, interval, scored):
+    texts, every = ("--corpus", world.corpus, "--length", 16), ("--set", f"evaluate_every={interval}")
+    outcome = relexify("train", world.gpt2, tmp_path / "out", *texts, *every, "--dry-run", "--json")
+    assert json.loads(outcome.out)["plan"]["scored"] == scored
+
+
 def test_the_training_that_a_dry_run_says_how_to_measure_has_all_of_its_options(world, tmp_path):
     sizes = ("--steps", 12, "--batch", 2, "--length", 64)
     settings = ["lora_rank=4", "micro_batch=1", "clip=0.5", "evaluate_every=4", "lora_merged=false"]

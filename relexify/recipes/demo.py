@@ -6,6 +6,7 @@ known: an initialisation can be compared with one that knows every word, and wha
 
 from __future__ import annotations
 
+import json
 import random as randomness
 import shutil
 from collections import Counter
@@ -21,7 +22,8 @@ from relexify.progress import report_under
 from relexify.reports import Comparison, write_report
 from relexify.scoring import bits_per_byte
 from relexify.storage.documents import without_documents, write_documents
-from relexify.storage.files import check_output, write_file, write_folder
+from relexify.storage.files import MARKER, check_output, write_file, write_folder
+from relexify.storage.work import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words
@@ -35,6 +37,8 @@ __all__ = ["Demonstration", "DemonstrationResult", "Material", "Sample", "make_m
 
 KEPT = "blend"
 """The run whose model is kept."""
+_TEXT, _HELD_OUT = "invented.txt", "held-out.txt"
+"""Files of the output with the text of the invented language."""
 _PROMPT_WORDS, _WRITTEN_TOKENS = 8, 24
 
 
@@ -159,11 +163,12 @@ def run_demonstration(
             start, end = folder / f"{name}.start", folder / ("model" if name == KEPT else f"{name}.end")
             with report_under(name), without_documents():
                 graft = run_transfer(replace(transfer, output=start, method=name, dictionary=dictionary)).graft
-                result = train(start, end, corpus, options.training, held_out=held_out)
+                result = train(start, end, folder / _TEXT, options.training, held_out=folder / _HELD_OUT)
             curves[name] = (result.curve,)
             if name == KEPT:
                 samples["before"] = _continue(graft.model, graft.tokenizer, prompt, material.language)
                 samples["after"] = _continue(load_model(end), load_tokenizer(end), prompt, material.language)
+                _name_texts(end, options.output)
             else:
                 shutil.rmtree(end)
             shutil.rmtree(start)
@@ -217,11 +222,22 @@ def _choose_prompt(paragraphs: Sequence[str]) -> str:
 
 def _write_material(material: Material, folder: Path) -> None:
     """Write the texts and the dictionary, so that people can look at them."""
-    texts = {"english": material.english, "invented": material.invented, "held-out": material.held_out}
+    texts = {"english.txt": material.english, _TEXT: material.invented, _HELD_OUT: material.held_out}
     for file, lines in texts.items():
-        write_file(folder / f"{file}.txt", "\n".join(lines) + "\n")
+        write_file(folder / file, "\n".join(lines) + "\n")
     entries = [f"{source}\t{target}\n" for source, target in material.lexicon.pairs]
     write_file(folder / "dictionary.tsv", "".join(entries))
+
+
+def _name_texts(model: Path, output: Path) -> None:
+    """Record where the text of a model's training will be found, for the next command in its report.
+
+    During the demonstration, it lies in a temporary folder, which becomes the output.
+    """
+    notes = read_notes(model)
+    texts = {"corpus": _TEXT, "held_out": _HELD_OUT}
+    notes["training"]["command"] |= {name: [str(output.absolute() / file)] for name, file in texts.items()}
+    write_file(model / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
 
 
 def _score(

@@ -55,24 +55,18 @@ def after_transfer(
     """
     model, command = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
     command |= {key: text for key, text in (("corpus", corpus), ("held_out", held_out)) if text is not None}
-    steps = [("Next, inspect some tokens:", [shlex.join(["relexify", "inspect", str(model)])])]
+    inspecting = shlex.join(["relexify", "inspect", str(model)])
     verdict = notes.get("verdict") or {}
     if verdict.get("start") == "poor":
-        return [*steps, _transfer_again(model, command, verdict.get("changes") or {})]
-    longest = usable_length(meta_model(folder))
+        repair, commands = _transfer_again(model, command, verdict.get("changes") or {})
+        # A repaired transfer comes first: nobody should train a model for days that was found to be a poor start.
+        training = [_train(folder, Path(f"{model}-2"), command)] if commands else []
+        return [(repair, commands), *training, ("To see what its tokens are made from:", [inspecting])]
+    steps = [("Next, inspect some tokens:", [inspecting])]
     if verdict.get("start") == "open" and "model" in command:
+        longest = usable_length(meta_model(folder))
         steps.append(("See in short trainings which method learns faster:", [_try_methods(model, command, longest)]))
-    training = ["relexify", "train", str(model), f"{model}-trained"]
-    for text in _TEXTS if command.get("keep_source") else _TEXTS_OF_TARGET:
-        training += repeated_option(option_name(text), command.get(text))
-    short = [*_SHORT, *_SHORT_LENGTH]
-    if longest is not None and longest < Training.length:  # the model cannot read the default, on any device
-        training += ["--length", str(longest)]
-        short = _SHORT
-    if torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
-        return [*steps, ("Train it:", [shlex.join(training)])]
-    title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
-    return [*steps, (title, [shlex.join([*training, *short])])]
+    return [*steps, _train(folder, Path(model), command)]
 
 
 def after_training(
@@ -102,7 +96,7 @@ def after_training(
     held_out = held_out or command.get("held_out")
     if curve and describe_other_text(notes, curve):
         return [("Next, train it on text in the language of the transfer.", [])]
-    if curve and again and (other := _train_otherwise(model, notes, curve, again)):
+    if curve and (other := _train_otherwise(model, notes, curve, again)):
         return [other]
     if languages:
         exporting = ["relexify", "export", str(model), languages[-1], f"{model}-{languages[-1]}"]
@@ -117,18 +111,40 @@ def after_training(
     return [checking, ("See what training has changed:", [moved])]
 
 
+def _train(folder: Path, model: Path, command: Mapping[str, Any]) -> NextStep:
+    """Return the first training of a transferred model; on a CPU a short one.
+
+    Args:
+        folder: The folder of a transferred model with the same inner parameters, which say how long sequences may be.
+        model: How the command names the model.
+        command: The options of the transfer.
+    """
+    longest = usable_length(meta_model(folder))
+    training = ["relexify", "train", str(model), f"{model}-trained"]
+    for text in _TEXTS if command.get("keep_source") else _TEXTS_OF_TARGET:
+        training += repeated_option(option_name(text), command.get(text))
+    short = [*_SHORT, *_SHORT_LENGTH]
+    if longest is not None and longest < Training.length:  # the model cannot read the default, on any device
+        training += ["--length", str(longest)]
+        short = _SHORT
+    if torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
+        return "Train it:", [shlex.join(training)]
+    title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
+    return title, [shlex.join([*training, *short])]
+
+
 def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]) -> NextStep:
     """Return how to repair a transfer, and the command that repeats it with some options changed, to another folder."""
-    advice = "Repair what was found before you transfer it again"
+    advice = "Next, repair what was found before you transfer it again"
     has_tokenizer = command.get("tokenizer") is not None or command.get("donor") is not None
     if not changes or ("vocab_size" in changes and has_tokenizer):  # the same command would give the same result
         return f"{advice}.", []
     if "vocab_size" in changes:
-        advice = "Transfer it with a larger vocabulary"
+        advice = "Next, transfer it with a larger vocabulary"
     elif "dictionary" in changes:
-        advice, changes = "Repair the dictionary, or transfer without it", {**changes, "dictionary_swapped": None}
+        advice, changes = "Next, repair the dictionary, or transfer without it", {**changes, "dictionary_swapped": None}
     elif "method" in changes:
-        advice = f"Repair the evidence, or transfer it with the method {changes['method']}"
+        advice = f"Next, repair the evidence, or transfer it with the method {changes['method']}"
     if "model" not in command:
         return f"{advice}.", []
     words = ["relexify", "transfer", command["model"], f"{model}-2", *transfer_arguments({**command, **changes})]
@@ -149,9 +165,14 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
     return shlex.join([*words, "--output", f"{model}-advice"])
 
 
-def _train_otherwise(model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str]) -> NextStep | None:
+def _train_otherwise(
+    model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str] | None
+) -> NextStep | None:
     """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
     training, outcome = notes["training"], judge_training(curve, selected_step(notes, curve)).outcome
+    if again is None:
+        # What the training started from, or its text, is not known: it cannot be repeated.
+        return _train_further(model, training.get("command") or {}, curve) if outcome == "improving" else None
     if outcome == "worse" and training["learning_rate"] and not training["stages"]:
         rate = f"{training['learning_rate'] / 4:.1e}"
         return "Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)]
@@ -169,6 +190,15 @@ def _train_otherwise(model: Path, notes: Mapping[str, Any], curve: Curve, again:
         if training.get("schedule") in DECAYING:
             advice += ", because the learning rate falls until the last step"
     return f"Next, {advice}:", [again(f"{model}-{steps}", steps=steps)]
+
+
+def _train_further(model: Path, command: Mapping[str, Any], curve: Curve) -> NextStep:
+    """Return how to train a model again, starting from itself; without a command, if its texts are not known."""
+    steps = 4 * curve.last.step
+    if not command.get("corpus"):
+        return "Next, train it further.", []
+    again = _train_again(str(model), command, f"{model}-{steps}", add_head=False, steps=steps)
+    return "Next, train it further:", [again]
 
 
 def _train_again(model: str, command: Mapping[str, Any], output: str, *, add_head: bool, **changes: object) -> str:

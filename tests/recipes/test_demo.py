@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 
 from relexify.methods.baselines import random
 from relexify.methods.parts.translations import translations
 from relexify.recipes.demo import Demonstration, make_material, run_demonstration
+from relexify.storage.work import read_notes
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from relexify.training.options import Training
 from tests import pico
@@ -77,6 +81,9 @@ def test_the_demonstration_leaves_a_model_a_report_and_samples_that_can_be_read(
     }
     folder = tmp_path / "demo" / "model"
     assert "atlas" in (folder / "report.html").read_text()
+    report = html.unescape(re.sub("<[^>]*>", "", (folder / "report.html").read_text()))
+    assert re.search(rf"relexify (evaluate|train) model.* --held-out {tmp_path / 'demo' / 'held-out.txt'}", report)
+    assert read_notes(folder)["training"]["command"]["corpus"] == [str(tmp_path / "demo" / "invented.txt")]
     notes = (folder / "relexify.json").read_text()
     assert str(tmp_path / "gpt2") in notes
     assert "blend.start" not in notes  # a folder that is no longer there

@@ -56,41 +56,47 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
         (
             {"dictionary_swapped": True, "vectors": {"width": 50}},
             {"dictionary": None},
-            "Repair the dictionary, or transfer without it:",
+            "Next, repair the dictionary, or transfer without it:",
             "--method blend --set vectors.width=50",
         ),
         (
             {"method": "wechsel", "seed": 3},
             {"method": "blend"},
-            "Repair the evidence, or transfer it with the method blend:",
+            "Next, repair the evidence, or transfer it with the method blend:",
             "--dictionary d.tsv --seed 3 --method blend",
         ),
         (
             {"method": "focus", "keep_source": True, "added_tokens": 20, "options": {"x": "y"}},
             {"method": "fvt"},
-            "Repair the evidence, or transfer it with the method fvt:",
+            "Next, repair the evidence, or transfer it with the method fvt:",
             "--dictionary d.tsv --added-tokens 20 --keep-source --method fvt --set 'x=\"y\"'",
         ),
         (
             {"vocab_size": 300},
             {"vocab_size": "32000"},
-            "Transfer it with a larger vocabulary:",
+            "Next, transfer it with a larger vocabulary:",
             "--dictionary d.tsv --vocab-size 32000 --method blend",
         ),
     ],
 )
-def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes(command, changes, title, again):
+def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes_before_it_is_trained(
+    command, changes, title, again, monkeypatch
+):
+    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
-    first, second = after_transfer(Path("x/sw"), notes, name=Path("sw"))
-    assert first == ("Next, inspect some tokens:", ["relexify inspect sw"])
-    assert second == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
+    first, (_, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    assert first == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
+    assert training.startswith("relexify train sw-2 sw-2-trained --corpus a.txt --corpus b.txt")
+    assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
 
 
 @pytest.mark.parametrize(("command", "changes"), [({}, {}), ({"tokenizer": "small"}, {"vocab_size": "32000"})])
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
-    _, second = after_transfer(Path("sw"), notes)
-    assert second == ("Repair what was found before you transfer it again.", [])
+    first, last = after_transfer(Path("sw"), notes)
+    assert first == ("Next, repair what was found before you transfer it again.", [])
+    assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,8 @@ AGAIN = "--corpus sw.txt --held-out h.txt --steps"
         ((1, 2, 3), {"stages": [{}]}, "held-out text:", "evaluate out --held-out h.txt"),
         ((3, 1, 2), {"stages": [{}]}, "or for fewer steps: change the steps of its stages.", None),
         ((3, 1, 2), {"snapshots": [15]}, "for fewer steps: leave out the snapshots from step 10 on.", None),
-        ((3, 2, 1), {"command": None}, "Next, check that it is intact:", "check out"),
+        ((3, 2, 1), {"command": None}, "Next, train it further.", None),
+        ((2, 1, 1), {"command": None}, "Next, check that it is intact:", "check out"),
     ],
 )
 def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(scores, changes, title, command):
@@ -150,6 +157,14 @@ def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(
     (said, commands), *_ = after_training(Path("out"), notes_of(**changes), curve)
     assert said.endswith(title)
     assert commands[:1] == ([] if command is None else [f"relexify {command}"])
+
+
+def test_a_model_whose_start_was_not_kept_is_trained_further():
+    curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
+    notes = {name: note for name, note in notes_of().items() if name != "trained_from"}
+    ((title, (command,)),) = after_training(Path("out"), notes, curve)
+    assert title == "Next, train it further:"
+    assert command == f"relexify train out out-80 {AGAIN} 80 --set held_out_bytes=2000"
 
 
 def test_the_command_after_a_training_with_a_new_head_adds_it_again():

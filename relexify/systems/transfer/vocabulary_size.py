@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 __all__ = ["BYTES_PER_TOKEN", "fitting_vocabulary"]
 
 BYTES_PER_TOKEN = 100
@@ -22,5 +20,5 @@ def fitting_vocabulary(size: int) -> int:
     tokens = size // BYTES_PER_TOKEN
     if tokens < _SMALLEST:
         return 0
-    unit = 10 ** (int(math.log10(tokens)) - 1)
+    unit = int(10 ** (len(str(tokens)) - 2))
     return tokens // unit * unit

@@ -155,8 +155,9 @@ def _estimate(
     times = 1 if is_sharded else number
     step_operations = [times * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
     operations = sum(stage.steps * each for stage, each in zip(stages, step_operations, strict=True))
-    waiting = sum(stage.steps * training.tokens_per_step * stage.waiting for stage in stages)
-    traffic = times * sum(stage.steps * stage.traffic for stage in stages)
+    traffic = sum(
+        stage.steps * (times * stage.traffic + training.tokens_per_step * stage.adapter_traffic) for stage in stages
+    )
     return Estimate(
         changes=changes,
         gpus=number,
@@ -169,7 +170,7 @@ def _estimate(
         memory=memory,
         fits=bool(fitting),
         utilisation=utilisation,
-        seconds=(operations + waiting) / (number * gpu.operations * utilisation)
+        seconds=operations / (number * gpu.operations * utilisation)
         + traffic / (number * gpu.bandwidth * USED_BANDWIDTH),
     )
 

@@ -46,8 +46,8 @@ _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
 """Numbers of a parameter from which on bitsandbytes quantises and pages its moments, and those of a block."""
 
-ADAPTER_OPERATIONS = 1_130
-"""Operations that take as long as an adapter of LoRA does beside its own, for each input and output of its matrix.
+ADAPTER_TRAFFIC = 11
+"""Bytes that an adapter of LoRA reads and writes for each input and output of its matrix, per token.
 
 Its products are narrow, so reading and writing activations takes longer than computing them. Fitted to one measurement:
 the shape of SmolLM2-135M, rank 16, on an H200.
@@ -99,7 +99,7 @@ class StageCost:
         steps: Optimiser steps.
         trained: Numbers that are trained.
         per_token: Operations per token.
-        waiting: Operations that would take as long as adapters wait for memory, per token.
+        adapter_traffic: Bytes that adapters read and write, per token.
         per_step: Operations per step besides, which FSDP divides among the GPUs.
         traffic: Bytes per step that the optimiser reads and writes, paged moments included, which FSDP divides too.
         weights: Bytes of the parameters.
@@ -111,12 +111,13 @@ class StageCost:
         activations: Bytes per token of a micro-batch.
         logits: Bytes per token of a chunk of the loss.
         workspace: Bytes that the optimiser needs for a moment.
+        is_recorded: Whether a single GPU records its passes as a CUDA graph.
     """
 
     steps: int
     trained: int
     per_token: float
-    waiting: float
+    adapter_traffic: float
     per_step: float
     traffic: float
     weights: float
@@ -128,6 +129,7 @@ class StageCost:
     activations: float
     logits: float
     workspace: float
+    is_recorded: bool
 
     def memory(self, tokens: int, gpus: int, *, is_sharded: bool, accumulates: bool) -> Memory:
         """Return the memory of a GPU that takes some tokens at once, and maybe sums gradients over several times."""
@@ -140,10 +142,11 @@ class StageCost:
             optimiser=optimiser,
             activations=tokens * self.activations + min(tokens, COMPILED_CHUNK) * self.logits,
         )
+        # A CUDA graph keeps the gradients that it writes, so their sums are other tensors.
+        is_summed_elsewhere = accumulates and gpus == 1 and self.is_recorded
         at_optimiser = Memory(
             weights=weights,
-            # A CUDA graph keeps the gradients that it writes, so their sums are other tensors; the buckets of DDP too.
-            gradients=2 * gradients if accumulates or is_copied else gradients,
+            gradients=2 * gradients if is_summed_elsewhere or is_copied else gradients,
             optimiser=optimiser,
             activations=self.workspace,
         )
@@ -211,7 +214,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         steps=stage.steps,
         trained=trained,
         per_token=inner + 6 * found.adapters + predicting + attention + recomputed,
-        waiting=ADAPTER_OPERATIONS * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
+        adapter_traffic=ADAPTER_TRAFFIC * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
         per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
         traffic=2 * state_bytes + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
@@ -226,6 +229,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         activations=(kept + AROUND_LAST_NORM * width) * _BFLOAT16,
         logits=head.shape[0] * label_share * _BFLOAT16,
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
+        is_recorded=not training.checkpoint_activations,
     )
 
 

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import operator
 import re
+from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -144,6 +145,24 @@ def test_the_site_has_every_page_and_no_page_links_to_files_outside_it():
     pages = {page.name: page for page in (ROOT / "docs").glob("*.md")}
     assert sorted(re.findall(r"\b[\w-]+\.md\b", nav)) == sorted(pages)
     assert {name for name, page in pages.items() if "](../" in page.read_text()} == set()
+
+
+def test_the_tests_of_the_checklist_exist_and_every_element_has_one():
+    page = (ROOT / "docs" / "checklist.md").read_text()
+    rows = re.findall(r"^\| (?!Element)(.+?) \| (.+?) \|.*\| (.*?) \|$", page, flags=re.MULTILINE)
+    counts = Counter(rating.strip("*") for _, rating, _ in rows)
+    assert set(counts) == {"complete", "partial", "not possible here"}
+    total = f"Of {len(rows)} elements, {counts['complete']} are complete, {counts['partial']} partial, and "
+    assert f"{total}{counts['not possible here']} not possible here." in page
+    functions = {}
+    for element, _, tests in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
+        assert named, element
+        for file, name in named:
+            if file not in functions:
+                tree = ast.parse((ROOT / file).read_text())
+                functions[file] = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+            assert name in functions[file], f"{file}::{name}"
 
 
 def test_every_method_has_a_section_and_every_named_run_is_listed():

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon import BilingualLexicon
@@ -561,7 +563,7 @@ def test_the_recipes_of_the_papers_evaluate_encoders_on_their_tasks(shipped):
 
 
 def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
-    for name in ("trelm-bert-base", "trelm-roberta-base"):
+    for name in ("trelm-bert-base", "trelm-roberta-base", "trelm-xlm-en-2048"):
         options = shipped[name].tables["trelm"]
         phases = (options.commonality, options.transfer, options.specific)
         assert [each.steps for each in phases] == [20_000, 20_000, 80_000]
@@ -578,6 +580,28 @@ def test_the_recipes_of_trelm_have_its_hyperparameters(shipped):
         assert (transfer.method, transfer.aligned_by, transfer.options["map"]) == ("trelm", "adversarial", "orthogonal")
 
 
+def test_the_recipe_from_multilingual_bert_is_that_of_trelm_without_a_transfer(shipped):
+    recipe, other = shipped["trelm-mbert-base"], shipped["trelm-bert-base"]
+    assert recipe.model == "bert-base-multilingual-cased"
+    assert set(recipe.tables) == {"trelm"}
+    assert recipe.tables["trelm"] == other.tables["trelm"]
+    assert (recipe.corpus, recipe.held_out) == (other.corpus, other.held_out)
+
+
+def test_the_small_bert_of_trelm_has_its_shape_and_training(shipped):
+    recipe = shipped["bert-small-chinese"]
+    training = recipe.tables["training"]
+    assert set(recipe.tables) == {"fresh", "training"}
+    config = BertConfig(vocab_size=21_128, **recipe.tables["fresh"])  # the tokenizer of bert-base-chinese
+    with torch.device("meta"):
+        size = sum(parameter.numel() for parameter in BertForMaskedLM(config).parameters())
+    assert round(size / 1e6) == 15  # its Table 4
+    assert training.length == config.max_position_embeddings
+    assert (training.steps * training.batch, training.length) == (240_000 * 256, 128)
+    assert (training.learning_rate, training.weight_decay, training.beta2) == (1e-4, 0.01, 0.999)
+    assert plan_stages(training)[0].warmup_steps == pytest.approx(10_000, rel=0.01)
+
+
 @pytest.mark.parametrize(("language", "code", "texts"), [("german", "de", 2), ("swahili", "sw", 1)])
 def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped, language, code, texts):
     recipe = shipped[f"ramen-minilm-{language}"]
@@ -590,6 +614,17 @@ def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped,
     for training, steps in ((recipe.tables["training"], 300), (recipe.tables["bilingual"].training, 900)):
         assert (training.steps, training.batch, training.length) == (steps, 256, 128)
         assert training.optimiser == "lookahead"
+
+
+def test_the_recipes_of_tables_score_as_much_text_as_the_tables_say(shipped):
+    for name in ("minilm-english", "minilm-german", "minilm-swahili", "sub-minilm", "sub-minilm-scratch"):
+        assert shipped[name].tables["training"].held_out_bytes == 100_000, name
+    for name in ("trelm-minilm-german", "trelm-minilm-german-separate"):
+        options = shipped[name].tables["trelm"]
+        for phase in (options.commonality, options.transfer, options.specific):
+            assert phase.held_out_bytes == 100_000, name
+    decoder = shipped["ramen-smollm2-german"].tables
+    assert decoder["training"].held_out_bytes == decoder["bilingual"].training.held_out_bytes == 100_000
 
 
 @pytest.mark.parametrize(("name", "batch"), [("roberta-medium", 128), ("xlm-r-medium", 256)])

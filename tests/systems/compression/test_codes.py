@@ -157,6 +157,7 @@ def test_numbers_match_across_cells_unless_the_algorithm_of_the_paper_is_request
     rows = np.random.default_rng(4).normal(size=(200, 12)).astype(np.float32)
     options = Compression(k=3, clusters=7)
     assert np.array_equal(codes_of(rows, options), clustered_codes(rows, 3, 7, matched=True))
+    assert np.array_equal(clustered_codes(rows, 3, 7), clustered_codes(rows, 3, 7, matched=True))
     printed = clustered_codes(rows, 3, 7, matched=False)
     assert np.array_equal(codes_of(rows, replace(options, matched=False)), printed)
     assert np.array_equal(_cached_codes(rows, options), codes_of(rows, options))

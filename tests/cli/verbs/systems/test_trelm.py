@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForPreTraining
+from tokenizers import CharBPETokenizer, processors
+from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerFast, XLMConfig, XLMWithLMHeadModel
 
 from relexify.errors import InputError
 from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
+from relexify.pretrained.tokenizers import train_joint_tokenizer
 from relexify.recipes.file.recipe import read_recipe, recipe_text
 from relexify.recipes.run import run_recipe
 from relexify.systems.trelm import run as trelm_run
@@ -276,19 +278,27 @@ def test_a_recipe_has_the_options_of_the_command(texts: Texts, tmp_path: Path) -
     assert load_model(tmp_path / "out").config.languages == ["en", "xx"]
 
 
-def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts, tmp_path: Path) -> None:
-    english, foreign = ((texts.root / f"{name}.txt").read_text().split("\n") for name in ("en", "xx"))
-    joint = pico.wordpiece(english + foreign, size=350)
-    joint.save_pretrained(tmp_path / "joint")
+def both_languages(texts: Texts) -> list[str]:
+    return [line for name in ("en", "xx") for line in (texts.root / f"{name}.txt").read_text().split("\n")]
+
+
+def with_transfer(file: Path, texts: Texts, joint: PreTrainedTokenizerFast) -> Path:
+    """A recipe that first gives the model a joint vocabulary, with random vectors of its tokens."""
+    joint.save_pretrained(file.parent / "joint")
     tokens = [token for token in vocabulary_of(joint).tokens if token]
     drawn = np.random.default_rng(0).normal(size=(len(tokens), 16)).astype(np.float32)
-    WordVectors(tokens, drawn).save(tmp_path / "tokens.safetensors")
-    file = recipe(texts, tmp_path)
+    WordVectors(tokens, drawn).save(file.parent / "tokens.safetensors")
     file.write_text(
         file.read_text()
         + f'\n[transfer]\nmethod = "trelm"\ntokenizer = "./joint"\nsource_corpus = "{texts.root}/en.txt"\n'
         + 'target_vectors = "tokens.safetensors"\ninitialisation = "fasttext-align"\naligned_by = "identical"\n'
     )
+    return file
+
+
+def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts, tmp_path: Path) -> None:
+    joint = pico.wordpiece(both_languages(texts), size=350)
+    file = with_transfer(recipe(texts, tmp_path), texts, joint)
     with pytest.raises(InputError, match="odd"):
         run_recipe(read_recipe(file, ["trelm.transfer.batch=3"]))
     assert not list(tmp_path.glob("out*")), "a graft was made for a run that cannot be"
@@ -301,6 +311,48 @@ def test_one_recipe_gives_the_joint_vocabulary_and_runs_the_phases(texts: Texts,
     notes = json.loads((tmp_path / "out" / "relexify.json").read_text())
     assert notes["graft"]["origins"]["precomputed"] > 200
     assert not list(tmp_path.glob("out.*"))
+
+
+def xlm_tokenizer(folder: Path, lines: list[str]) -> PreTrainedTokenizerFast:
+    """The tokenizer of an XLM, made of the two files that the Hub has, as docs/trelm.md says."""
+    special = ["<s>", "</s>", "<pad>", "<unk>", "<special0>", "<special1>"]
+    trained = CharBPETokenizer(suffix="</w>", lowercase=True)
+    trained.train_from_iterator(lines, vocab_size=300, special_tokens=special, suffix="</w>", show_progress=False)
+    trained.save_model(str(folder))
+    backend = CharBPETokenizer(
+        str(folder / "vocab.json"), str(folder / "merges.txt"), unk_token="<unk>", suffix="</w>", lowercase=True
+    )
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    names = {"bos": "<s>", "cls": "<s>", "sep": "</s>", "eos": "</s>", "pad": "<pad>", "unk": "<unk>"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend._tokenizer,
+        mask_token="<special1>",
+        **{f"{role}_token": name for role, name in names.items()},
+    )
+
+
+def test_an_xlm_gets_a_joint_vocabulary_and_runs_all_phases(texts: Texts, tmp_path: Path) -> None:
+    tokenizer = xlm_tokenizer(tmp_path, both_languages(texts))
+    sizes = {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 64, "n_langs": 1}
+    special = {"bos_index": 0, "eos_index": 1, "pad_index": 2, "unk_index": 3, "mask_index": 5, "mask_token_id": 5}
+    special |= {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = XLMWithLMHeadModel(XLMConfig(vocab_size=len(tokenizer), **sizes, **special))
+    model.save_pretrained(tmp_path / "xlm")
+    tokenizer.save_pretrained(tmp_path / "xlm")
+    corpora = [texts.root / f"{name}.txt" for name in ("en", "xx")]
+    joint = train_joint_tokenizer(corpora, like=tokenizer, vocab_size=250)
+    file = with_transfer(recipe(texts, tmp_path), texts, joint)
+    run_recipe(read_recipe(file, [f"model={tmp_path / 'xlm'}"]))
+    result = load_model(tmp_path / "out")
+    assert result.get_input_embeddings().weight.shape == (len(joint), 16)
+    assert result.config.languages == ["en", "xx"]
+    assert not result.config.next_sentence, "XLM has no such head"
+    scored = {score.task for score in trelm_scores(tmp_path / "out")}
+    assert {f"masked tokens of xx, {phase}" for phase in ("commonality", "source-to-target", "specific")} <= scored
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,11 @@ The text has an open vocabulary: words follow Zipf's law, and new ones keep comi
 a process of its own: reading, word vectors by counting, training a tokenizer (byte-level BPE, 32,000 tokens), and
 packing for training. Printed are CPU seconds per megabyte and the peak of the resident memory at every size, and the
 ratios to the first size; a ratio of 1 is linear cost, and bounded memory.
+
+    python -m benchmarks.corpus_size --megabytes 60 --steps vectors packing --processes 1 2
+
+measures each size with several numbers of processes: CPU seconds of all of them together, wall-clock seconds, and the
+peak of the largest process.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +33,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 40])
     parser.add_argument("--folder", type=Path, default=None, help="where to write; default: the temporary folder")
     parser.add_argument("--steps", nargs="+", choices=list(STEPS), default=list(STEPS))
+    parser.add_argument("--processes", type=int, nargs="+", default=[1], help="numbers of processes")
     parser.add_argument("--one", nargs=2, metavar=("STEP", "FILE"), help="run a single step in this process")
     options = parser.parse_args()
     if options.one:
@@ -36,25 +43,30 @@ def main() -> None:
         files = [Path(folder) / f"{size}.txt" for size in options.megabytes]
         for file, size in zip(files, options.megabytes, strict=True):
             write_text(file, size * 10**6)
-        print("| step | MB | CPU s per MB | ratio | peak GB | ratio |\n|---|---|---|---|---|---|")
+        print(
+            "| step | MB | processes | CPU s per MB | ratio | peak GB | ratio | s |\n|---|---|---|---|---|---|---|---|"
+        )
         for step in options.steps:
             first: tuple[float, float] | None = None
             for file, size in zip(files, options.megabytes, strict=True):
-                seconds, memory = measure(step, file, Path(folder))
-                cost = seconds / size
-                first = first or (cost, memory)
-                print(
-                    f"| {step} | {size:,} | {cost:.3f} | {cost / first[0]:.2f} | {memory / 1e9:.2f} | "
-                    f"{memory / first[1]:.2f} |",
-                    flush=True,
-                )
+                for processes in options.processes:
+                    begin = time.monotonic()
+                    seconds, memory = measure(step, file, Path(folder), processes)
+                    wall, cost = time.monotonic() - begin, seconds / size
+                    first = first or (cost, memory)
+                    print(
+                        f"| {step} | {size:,} | {processes} | {cost:.3f} | {cost / first[0]:.2f} | "
+                        f"{memory / 1e9:.2f} | {memory / first[1]:.2f} | {wall:.1f} |",
+                        flush=True,
+                    )
 
 
-def measure(step: str, file: Path, folder: Path) -> tuple[float, int]:
-    """Return the CPU seconds and the peak memory of a step, in a process of its own."""
+def measure(step: str, file: Path, folder: Path, processes: int) -> tuple[float, int]:
+    """Return the CPU seconds and the peak memory of a step, in a process of its own, which may start others."""
     command = [sys.executable, "-m", "benchmarks.corpus_size", "--one", step, str(file)]
-    process = subprocess.Popen(command, env={**os.environ, "RELEXIFY_CACHE": str(folder / "cache")})
-    _, status, usage = os.wait4(process.pid, 0)
+    settings = {"RELEXIFY_CACHE": str(folder / f"cache-{processes}"), "RELEXIFY_PROCESSES": str(processes)}
+    process = subprocess.Popen(command, env={**os.environ, **settings})
+    _, status, usage = os.wait4(process.pid, 0)  # with the processes that it waited for
     if status != 0:
         sys.exit(f"{' '.join(command)} failed")
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
@@ -87,10 +99,10 @@ def read(file: Path) -> None:
 def vectors(file: Path) -> None:
     """Train word vectors by counting."""
     import relexify as rx
+    from relexify.evidence.vectors import SplitText
     from relexify.text import split_words
 
-    corpus = rx.Corpus.open(file)
-    rx.train_vectors(lambda: map(split_words, corpus))
+    rx.train_vectors(SplitText(rx.Corpus.open(file), split_words))
 
 
 def tokenizer(file: Path) -> None:

@@ -11,7 +11,10 @@ from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
+import pytest
 import torch
+
+from relexify import processes
 
 _children = multiprocessing.get_context("forkserver")
 _children.set_forkserver_preload(["relexify.training.run", "relexify.systems.transfer.recipe", "tests.training.runs"])
@@ -60,3 +63,17 @@ def _in_child(environment: dict[str, str], target: Callable[..., None], *argumen
     os.environ.update(environment)
     torch.set_num_threads(1)
     target(*arguments)
+
+
+def count_started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let `map_in_order` start processes after one batch, and return a list that grows with each of them."""
+    started: list[int] = []
+
+    class Counted(processes._Worker[Any, Any]):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            started.append(self._process.pid)
+
+    monkeypatch.setattr(processes, "_COMPUTED_HERE", 1)
+    monkeypatch.setattr(processes, "_Worker", Counted)
+    return started

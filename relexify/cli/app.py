@@ -100,6 +100,15 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and results only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one json object.")] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            show_default=False,
+            help="Processes that count words and tokenize a large text; default: one for each core, up to 16.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
@@ -109,6 +118,10 @@ def options(
     members = getattr(verb, "commands", {"": verb}).values()
     set_options_of_command(parameter.name for member in members for parameter in member.params)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    if processes is not None:
+        from relexify.processes import PROCESSES
+
+        os.environ[PROCESSES] = str(processes)
     level = logging.INFO
     if debug:
         level = logging.DEBUG
@@ -127,6 +140,7 @@ def main() -> None:
     debug = _move_to_front("--debug")
     for option in ("--quiet", "-q", "--json"):
         _move_to_front(option)
+    _move_to_front("--processes", has_value=True)
     quieten_libraries()
     try:
         _check_arguments(sys.argv[1:])
@@ -174,14 +188,19 @@ def _drop_unwritten_results() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _move_to_front(option: str) -> bool:
-    """Accept a global option anywhere on the command line, up to a lone `--`."""
+def _move_to_front(option: str, *, has_value: bool = False) -> bool:
+    """Accept a global option anywhere on the command line, up to a lone `--`; its value follows it, or an `=`."""
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     before, after = sys.argv[1:end], sys.argv[end:]
-    if option not in before:
-        return False
-    sys.argv[1:] = [option, *(argument for argument in before if argument != option), *after]
-    return True
+    moved: list[str] = []
+    for position in reversed(range(len(before))):
+        if before[position] != option and not (has_value and before[position].startswith(f"{option}=")):
+            continue
+        length = 2 if has_value and before[position] == option else 1
+        moved[:0] = before[position : position + length]
+        del before[position : position + length]
+    sys.argv[1:] = [*(moved if has_value else moved[:1]), *before, *after]
+    return bool(moved)
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:

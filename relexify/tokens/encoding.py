@@ -14,6 +14,7 @@ from relexify.text import make_encodable
 from relexify.tokens.vocabulary import copy_backend
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 __all__ = ["Encoder", "encodable_batches", "encoder_of", "separator_of", "used_tokens"]
@@ -26,7 +27,7 @@ class Encoder:
     """Encodes texts.
 
     Attributes:
-        encode: Returns the ids of each text, without special tokens around it.
+        encode: Returns the ids of each text, without special tokens around it; it can be pickled.
         identity: A hash; equal for tokenizers that give the same ids.
     """
 
@@ -39,16 +40,9 @@ def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if not hasattr(backend, "encode_batch_fast"):
         state = [type(tokenizer).__qualname__, tokenizer.get_vocab(), getattr(tokenizer, "init_kwargs", {})]
-        return Encoder(
-            lambda texts: tokenizer(texts, add_special_tokens=False, verbose=False).input_ids,
-            fingerprint(json.dumps(state, sort_keys=True, default=str)),
-        )
-    copy = copy_backend(backend)
-    copy.encode_special_tokens = bool(getattr(tokenizer, "split_special_tokens", False))
-    return Encoder(
-        lambda texts: (encoding.ids for encoding in copy.encode_batch_fast(texts, add_special_tokens=False)),
-        fingerprint(f"{copy.encode_special_tokens} {copy.to_str()}"),
-    )
+        return Encoder(_SlowEncoding(tokenizer), fingerprint(json.dumps(state, sort_keys=True, default=str)))
+    encoding = _FastEncoding(copy_backend(backend), bool(getattr(tokenizer, "split_special_tokens", False)))
+    return Encoder(encoding, fingerprint(f"{encoding.splits_special} {encoding.backend.to_str()}"))
 
 
 def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
@@ -64,6 +58,29 @@ def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
     raise VocabularyError(
         "the tokenizer has no token to put between paragraphs (neither eos_token, sep_token nor bos_token): set one"
     )
+
+
+@dataclass(frozen=True)
+class _SlowEncoding:
+    """Encodes with a tokenizer of transformers."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    def __call__(self, texts: list[str]) -> Iterable[Sequence[int]]:
+        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False, verbose=False).input_ids
+        return ids
+
+
+@dataclass(frozen=True)
+class _FastEncoding:
+    """Encodes with a tokenizer of tokenizers, in threads; special tokens that a text contains are split or kept."""
+
+    backend: Tokenizer
+    splits_special: bool
+
+    def __call__(self, texts: list[str]) -> Iterable[Sequence[int]]:
+        self.backend.encode_special_tokens = self.splits_special  # which a copy in another process does not have
+        return (encoding.ids for encoding in self.backend.encode_batch_fast(texts, add_special_tokens=False))
 
 
 def encodable_batches(lines: Iterable[str]) -> Iterator[list[str]]:

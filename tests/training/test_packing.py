@@ -20,12 +20,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, OutputError, VocabularyError
+from relexify.processes import PROCESSES
 from relexify.progress import report_to
 from relexify.text import Corpus
 from relexify.tokens import separator_of
+from relexify.training.data import packing
 from relexify.training.data.packing import pack
 from tests import pico
-from tests.processes import in_a_process
+from tests.processes import count_started, in_a_process
 from tests.training.runs import packed_in
 
 LINES = [
@@ -110,6 +112,26 @@ def test_a_batch_that_ends_with_the_text_leaves_no_empty_one(maker: Callable[[],
     assert packed.tokens[-1] == packed.separator
     with pytest.raises(InputError, match="no text but that of"):
         pack(Corpus.from_lines(["a"]), tokenizer, excluding=Corpus.from_lines(["a"]))
+
+
+@pytest.mark.parametrize("maker", [pico.byte_level, pico.wordpiece, ByT5Tokenizer])
+def test_the_number_of_processes_does_not_change_the_files(
+    maker: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer, lines, held_out = maker(), [*LINES * 5, "<s> </s>"], Corpus.from_lines(LINES[:3])
+    tokenizer.split_special_tokens = True
+    monkeypatch.setattr(packing, "_BATCH_BYTES", 1_000)
+    started = count_started(monkeypatch)
+    files = []
+    for number in (1, 2, 3):
+        monkeypatch.setenv(PROCESSES, str(number))
+        monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / str(number)))
+        packed = pack(Corpus.from_lines(lines), tokenizer, excluding=held_out)
+        assert len(started) == (0, 2, 5)[number - 1], "other processes did not tokenize"
+        (folder,) = (tmp_path / str(number)).glob("packed-text/*")
+        files.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert files[0] == files[1] == files[2]
+    assert packed.tokens.tolist() == plain_ids(tokenizer, [line for line in lines if line not in LINES[:3]])
 
 
 def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(

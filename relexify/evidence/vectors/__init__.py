@@ -5,6 +5,7 @@ ngrams.py            fastText's character n-grams
 formats/             read files of fastText, word2vec and GloVe
 mapped_rows.py       read rows of a file that is larger than memory
 options.py           how vectors are trained
+sentences.py         the text as lists of words, which several processes can make
 training.py          train vectors on text
 counting.py, gensim_training.py   the two ways to train: by counting, or with fastText
 subwords.py          vectors of tokens, from n-grams or from words
@@ -13,6 +14,7 @@ normalised.py        the same for tokenizers that write lower case, or no accent
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import VectorTraining
+from relexify.evidence.vectors.sentences import SplitText
 from relexify.evidence.vectors.subwords import (
     Subwords,
     SubwordVectors,
@@ -25,6 +27,7 @@ from relexify.evidence.vectors.word_vectors import WordVectors
 
 __all__ = [
     "Ngrams",
+    "SplitText",
     "SubwordVectors",
     "Subwords",
     "VectorTraining",

@@ -7,12 +7,14 @@ diverge, and gives the same bytes for the same text. The n-grams are a ridge reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
+from relexify.evidence.vectors.sentences import Sentences, map_sentences
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.progress import Advance, track
 
@@ -40,7 +42,7 @@ MOST_WEIGHT = 1_000
 
 
 def count_vectors(
-    sentences: Callable[[], Iterable[list[str]]],
+    sentences: Sentences,
     vocabulary: Mapping[str, int],
     *,
     width: int,
@@ -63,7 +65,7 @@ def count_vectors(
     rows = {word: row for row, word in enumerate(vocabulary)}
     contexts = min(contexts, len(rows))
     with track("counting neighbours", lists) as advance:
-        counts = _cooccurrences(_word_rows(sentences(), rows, window, advance), len(rows), contexts, window)
+        counts = _cooccurrences(_word_rows(sentences, rows, window, advance), len(rows), contexts, window)
     information = _positive_information(counts)
     with track("training word vectors", POWER_ITERATIONS + 1) as advance:
         vectors = _factored(information, min(width, contexts), seed, advance)
@@ -106,21 +108,41 @@ def fit_ngrams(
     return WordVectors(list(words), own.astype(np.float32), np.asarray(counts, np.int64), grams)
 
 
-def _word_rows(
-    sentences: Iterable[list[str]], rows: Mapping[str, int], window: int, advance: Advance
-) -> Iterator[np.ndarray]:
-    """Yield blocks of word rows; −1 for unknown words, and between sentences so that no window spans two."""
-    block: list[int] = []
-    gap = [-1] * window
-    for sentence in sentences:
-        block.extend([rows.get(word, -1) for word in sentence])
-        block.extend(gap)
-        advance(1)
-        if len(block) > BLOCK:
-            yield np.array(block, dtype=np.int32)
-            block = []
-    if block:
-        yield np.array(block, dtype=np.int32)
+@dataclass(frozen=True)
+class _RowsOfWords:
+    """Returns the rows of the words of sentences as one array, and where each sentence ends in it.
+
+    A row is −1 for unknown words, and between sentences so that no window spans two.
+    """
+
+    rows: Mapping[str, int]
+    window: int
+
+    def __call__(self, sentences: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
+        gap = [-1] * self.window
+        found: list[int] = []
+        ends: list[int] = []
+        for sentence in sentences:
+            found.extend([self.rows.get(word, -1) for word in sentence])
+            found.extend(gap)
+            ends.append(len(found))
+        return np.array(found, dtype=np.int32), np.array(ends, dtype=np.int64)
+
+
+def _word_rows(sentences: Sentences, rows: Mapping[str, int], window: int, advance: Advance) -> Iterator[np.ndarray]:
+    """Yield blocks of word rows, each up to the first end of a sentence after `BLOCK` rows."""
+    held: list[np.ndarray] = []
+    size = 0
+    for found, ends in map_sentences(_RowsOfWords(rows, window), sentences):
+        start = 0
+        while (last := np.searchsorted(ends, start + BLOCK - size, side="right")) < len(ends):
+            yield np.concatenate([*held, found[start : ends[last]]])
+            held, size, start = [], 0, int(ends[last])
+        held.append(found[start:])
+        size += len(found) - start
+        advance(len(ends))
+    if size:
+        yield np.concatenate(held)
 
 
 def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, window: int) -> scipy.sparse.csr_array:

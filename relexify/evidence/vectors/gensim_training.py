@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +12,10 @@ import numpy as np
 
 from relexify.errors import importing
 from relexify.evidence.vectors.options import ResolvedTraining, VectorTraining
+from relexify.evidence.vectors.sentences import Sentences, split_long_sentences
 from relexify.progress import Advance, track
 
-__all__ = ["Sentences", "TrainingText", "run_gensim", "split_long_sentences"]
-
-Sentences = Callable[[], Iterator[list[str]]]
-"""Starts one pass over a text: lists of words, in order."""
-
-_LONGEST_SENTENCE = 10_000  # words; gensim silently drops the rest of a longer sentence
+__all__ = ["TrainingText", "run_gensim"]
 
 
 @dataclass(frozen=True)
@@ -81,13 +77,6 @@ def _without_empty_reports() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = hook
-
-
-def split_long_sentences(sentences: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the same words in lists that are short enough for gensim."""
-    for sentence in sentences:
-        for start in range(0, len(sentence), _LONGEST_SENTENCE):
-            yield sentence[start : start + _LONGEST_SENTENCE]
 
 
 class _Passes:

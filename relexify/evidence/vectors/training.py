@@ -10,7 +10,7 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.evidence.vectors.counting import count_vectors, fit_ngrams
-from relexify.evidence.vectors.gensim_training import Sentences, TrainingText, run_gensim, split_long_sentences
+from relexify.evidence.vectors.gensim_training import TrainingText, run_gensim
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import (
     ResolvedTraining,
@@ -18,6 +18,7 @@ from relexify.evidence.vectors.options import (
     resolve_training,
     validate_vector_training,
 )
+from relexify.evidence.vectors.sentences import Sentences, map_sentences, split_long_sentences
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.progress import track
 
@@ -40,7 +41,8 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
     Only the n-gram buckets that some word of the vocabulary uses are kept: untrained rows are not evidence.
 
     Args:
-        sentences: Starts one pass over the text; yields lists of words.
+        sentences: Starts one pass over the text; yields lists of words. Several processes count the words of a
+            `SplitText`; their number does not change the result.
         options: How to train; with one worker, the same text, options and seed give the same bytes.
 
     Raises:
@@ -104,14 +106,24 @@ def _count(sentences: Sentences) -> tuple[Counter[str], int, int]:
     lists = words = 0
     rare = 1  # highest count of a word that is dropped
     with track("counting words", None) as advance:
-        for sentence in split_long_sentences(sentences()):
-            counts.update(sentence)
-            lists, words = lists + 1, words + len(sentence)
+        for in_batch, batch_lists in map_sentences(_count_batch, sentences):
+            counts.update(in_batch)
+            lists, words = lists + batch_lists, words + in_batch.total()
             while len(counts) > _MOST_WORDS:
                 counts = Counter({word: count for word, count in counts.items() if count > rare})
                 rare += len(counts) > _MOST_WORDS // 2
-            advance(1)
+            advance(batch_lists)
     return counts, lists, words
+
+
+def _count_batch(sentences: list[list[str]]) -> tuple[Counter[str], int]:
+    """Return how often each word occurs in some sentences, and the number of lists of words."""
+    counts: Counter[str] = Counter()
+    lists = 0
+    for sentence in split_long_sentences(sentences):
+        counts.update(sentence)
+        lists += 1
+    return counts, lists
 
 
 def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import SubwordVectors, VectorTraining, WordVectors, train_vectors
+from relexify.evidence.vectors import SplitText, SubwordVectors, VectorTraining, WordVectors, train_vectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.progress import report_under
 from relexify.storage.cache import cached
@@ -52,7 +52,7 @@ def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") 
 
     def make() -> WordVectors:
         split = train_segmenter(corpus)  # words, cut as the script needs it
-        return train_vectors(lambda: (split(line) for line in corpus), options)
+        return train_vectors(SplitText(corpus, split), options)
 
     with report_under(name) if name else nullcontext():
         return cached_vectors("vectors", {"corpus": corpus, "options": options}, make)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from relexify.errors import InputError
+from relexify.processes import map_in_order
 from relexify.progress import Advance, track
 from relexify.storage.cache import cached_folder
 from relexify.storage.fingerprint import fingerprint
@@ -108,10 +109,9 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
 def _write(folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, excluding: Corpus | None) -> None:
     """Fill a folder with the tokens of a corpus and their summary."""
     held_out = frozenset(_digest(make_encodable(line)) for line in _read(excluding)) if excluding else frozenset()
+    tokenize = _Tokenize(encoder.encode, summary.separator, summary.dtype)
     with open(folder / TOKENS_FILE, "wb") as stream, track("packing text", corpus.size()) as advance:
-        for texts in _batches(corpus, held_out, summary, advance):
-            ids = chain.from_iterable((*ids, summary.separator) for ids in encoder.encode(texts))
-            tokens = np.fromiter(ids, summary.dtype)
+        for tokens in map_in_order(tokenize, _batches(corpus, held_out, summary, advance)):
             stream.write(tokens.data)
             summary.tokens += len(tokens)
     if excluding is not None and not summary.paragraphs:
@@ -123,6 +123,19 @@ def _write(folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, ex
     if excluding is not None and summary.left_out:
         logger.info("%d paragraphs of %s were left out: %s has them", summary.left_out, corpus.name, excluding.name)
     (folder / SUMMARY_FILE).write_text(json.dumps(asdict(summary)))
+
+
+@dataclass(frozen=True)
+class _Tokenize:
+    """Returns the tokens of texts, each with the separator after it."""
+
+    encode: Callable[[list[str]], Iterable[Sequence[int]]]
+    separator: int
+    dtype: str
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        ids = chain.from_iterable((*ids, self.separator) for ids in self.encode(texts))
+        return np.fromiter(ids, self.dtype)
 
 
 def _batches(corpus: Corpus, held_out: frozenset[bytes], summary: _Summary, advance: Advance) -> Iterator[list[str]]:

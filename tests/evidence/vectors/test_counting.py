@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relexify import processes
 from relexify.evidence.alignment import align
-from relexify.evidence.vectors import VectorTraining, counting, train_vectors
+from relexify.evidence.vectors import SplitText, VectorTraining, counting, sentences, train_vectors
 from relexify.evidence.vectors.counting import (
     _cooccurrences,
     _factored,
@@ -19,8 +20,9 @@ from relexify.evidence.vectors.counting import (
     count_vectors,
     fit_ngrams,
 )
-from relexify.text import invent
+from relexify.text import invent, split_words
 from tests import pico
+from tests.processes import count_started
 
 TEXT = [line.lower().replace(",", " ,").split() for line in pico.sentences(300)]
 WORDS = {word: 1 for line in TEXT for word in line}
@@ -32,7 +34,7 @@ def rows():
 
 
 def counts(window=3, contexts=10):
-    blocks = _word_rows(TEXT, rows(), window, lambda amount: None)
+    blocks = _word_rows(lambda: TEXT, rows(), window, lambda amount: None)
     return _cooccurrences(blocks, len(WORDS), contexts, window)
 
 
@@ -134,3 +136,34 @@ def test_the_number_of_pairs_is_bounded_and_frequent_ones_are_counted_exactly(mo
     bounded = _cooccurrences(iter(blocks), 200, 200, 2)
     assert bounded.nnz <= 4_000 < exact.nnz
     assert bounded[0, 1] == pytest.approx(exact[0, 1]) == pytest.approx(20 * 99)
+
+
+def test_blocks_end_with_the_first_sentence_beyond_their_size(monkeypatch):
+    monkeypatch.setattr(counting, "BLOCK", 50)
+    monkeypatch.setattr(sentences, "_BATCH_WORDS", 30)
+    expected, block = [], []
+    for line in TEXT:
+        block += [rows()[word] for word in line] + [-1] * 3
+        if len(block) > 50:
+            expected.append(block)
+            block = []
+    expected += [block] if block else []
+    found = _word_rows(lambda: TEXT, rows(), 3, lambda amount: None)
+    assert [each.tolist() for each in found] == expected
+
+
+@pytest.mark.parametrize("number", ["2", "3"])
+def test_the_number_of_processes_does_not_change_the_vectors(monkeypatch, number):
+    text = SplitText([" ".join(line) for line in TEXT], split_words)
+    monkeypatch.setattr(counting, "BLOCK", 500)
+    monkeypatch.setattr(sentences, "_BATCH", 1_000)
+    monkeypatch.setenv(processes.PROCESSES, "1")
+    alone = train_vectors(text, OPTIONS)
+    monkeypatch.setenv(processes.PROCESSES, number)
+    started = count_started(monkeypatch)
+    together = train_vectors(text, OPTIONS)
+    assert len(started) == 2 * int(number), "words and neighbours were not counted by other processes"
+    assert together.words == alone.words
+    for name in ("matrix", "counts"):
+        assert getattr(together, name).tobytes() == getattr(alone, name).tobytes()
+    assert together.ngrams.matrix.tobytes() == alone.ngrams.matrix.tobytes()

@@ -21,6 +21,7 @@ from relexify.evidence.vectors import (
     WordVectors,
     gensim_training,
     ngram_buckets,
+    sentences,
     train_vectors,
     training,
 )
@@ -106,8 +107,8 @@ def test_words_that_share_contexts_have_similar_vectors() -> None:
 
 
 def test_a_list_longer_than_gensims_limit_is_not_cut(monkeypatch) -> None:
-    monkeypatch.setattr(gensim_training, "_LONGEST_SENTENCE", 5)
-    lengths = [len(sentence) for sentence in gensim_training.split_long_sentences(iter([["a"] * 12, [], ["b"] * 5]))]
+    monkeypatch.setattr(sentences, "_LONGEST_SENTENCE", 5)
+    lengths = [len(sentence) for sentence in sentences.split_long_sentences(iter([["a"] * 12, [], ["b"] * 5]))]
     assert lengths == [5, 5, 2, 5]
 
 
@@ -212,8 +213,9 @@ def test_the_table_of_counts_is_bounded_and_frequent_words_are_counted_exactly(m
 
     monkeypatch.setattr(training, "_MOST_WORDS", 100)
     monkeypatch.setattr(training, "Counter", Watched)
-    sentences = [["often", "also", *(f"rare{number}-{index}" for index in range(8))] for number in range(500)]
-    counts, lists, words = training._count(lambda: iter(sentences))
+    monkeypatch.setattr(sentences, "_BATCH_WORDS", 10)
+    text = [["often", "also", *(f"rare{number}-{index}" for index in range(8))] for number in range(500)]
+    counts, lists, words = training._count(lambda: iter(text))
     assert (counts["often"], counts["also"], lists, words) == (500, 500, 500, 5_000)
     assert largest <= 108
 

@@ -1,0 +1,183 @@
+"""Distribute work on a large text over processes of this machine.
+
+    for counts in map_in_order(count_words, batches_of_lines):
+        ...
+
+A function of one batch knows nothing of the others, and the results come in the order of the batches, so they are the
+same with any number of processes. The first batches are computed in this process: others are started only for work that
+takes longer than their start. They are plain `python` processes, not forks, because torch and CUDA do not survive a
+fork, and not those of `multiprocessing`, which would run the script of the user again. A process that dies costs time,
+not the run: its batch is computed here.
+
+Tokenizing uses all cores even in one process, because `tokenizers` has threads; everything else in Python does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from multiprocessing.connection import wait
+from typing import IO, Any, Generic, TypeVar
+
+from relexify.errors import InputError, check_number
+
+__all__ = ["PROCESSES", "map_in_order", "process_count", "serve"]
+
+PROCESSES = "RELEXIFY_PROCESSES"
+"""The environment variable with the number of processes, which `relexify --processes` sets."""
+_COMPUTED_HERE = 16
+"""Batches that are computed before processes are started: some seconds of work, if a batch is a megabyte of text."""
+_MOST_BY_DEFAULT = 16
+"""More are not worth their memory: reading the text and adding up results is done by one process."""
+_MOST = 1024
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
+
+
+def process_count() -> int:
+    """Return how many processes work on a large text: `$RELEXIFY_PROCESSES`, by default one for each core, up to 16.
+
+    Raises:
+        InputError: The variable is not a possible number.
+    """
+    given = os.environ.get(PROCESSES, "").strip()
+    if not given:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        together = os.environ.get("LOCAL_WORLD_SIZE", "")  # processes that torchrun started here, which share the cores
+        return max(1, min(cores // int(together or 1), _MOST_BY_DEFAULT))
+    try:
+        count = int(given)
+    except ValueError as error:
+        raise InputError(f"{PROCESSES} is not a whole number: give a number from 1 to {_MOST}") from error
+    check_number(PROCESSES, count, 1, _MOST)
+    return count
+
+
+def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Yield the results of a function for all items, in their order, computed in several processes if there are many.
+
+    At most two items per process are in memory at a time.
+
+    Args:
+        function: Depends on nothing but its argument. Other processes get a pickled copy; a function that cannot be
+            pickled runs in this process only.
+        items: Read in this process, while the others compute.
+    """
+    remaining = iter(items)
+    yield from map(function, islice(remaining, _COMPUTED_HERE))
+    processes = process_count() if os.name == "posix" else 1
+    for first in remaining if processes > 1 else ():  # nothing is started if no item remains
+        try:
+            copy = pickle.dumps(function)
+        except Exception as error:  # whatever its parts raise
+            logger.debug("only this process computes, because a function cannot be pickled (%s)", error)
+            yield function(first)
+            break
+        yield from _distribute(function, copy, chain([first], remaining), processes)
+    yield from map(function, remaining)
+
+
+def _distribute(
+    function: Callable[[Item], Result], copy: bytes, items: Iterable[Item], processes: int
+) -> Iterator[Result]:
+    """Compute items in other processes, each of which has one at a time."""
+    workers: list[_Worker[Item, Result]] = [_Worker(function, copy) for _ in range(processes)]
+    finished: dict[int, Result] = {}
+    yielded = 0
+    try:
+        for number, item in enumerate(items):
+            while all(worker.task for worker in workers) or number - yielded >= 2 * processes:
+                _collect(workers, finished)
+                while yielded in finished:
+                    yield finished.pop(yielded)
+                    yielded += 1
+            next(worker for worker in workers if not worker.task).start(number, item)
+        while any(worker.task for worker in workers):
+            _collect(workers, finished)
+        yield from (finished.pop(number) for number in sorted(finished))
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _collect(workers: list[_Worker[Item, Result]], finished: dict[int, Result]) -> None:
+    """Wait until a process has a result, and take those that there are."""
+    ready = wait([worker.results.fileno() for worker in workers if worker.task])
+    for worker in workers:
+        if worker.task and worker.results.fileno() in ready:
+            number, result = worker.finish()
+            finished[number] = result
+
+
+class _Worker(Generic[Item, Result]):
+    """A process that computes one item at a time.
+
+    Attributes:
+        task: The item that it computes now, with its number; None if there is none.
+        results: The pipe that its result comes from; it is also ready if the process died.
+    """
+
+    def __init__(self, function: Callable[[Item], Result], copy: bytes) -> None:
+        # It finds modules where this process does, and not in a folder that happens to be the current one.
+        code = f"import sys; sys.path[:] = {sys.path!r}; from relexify.processes import serve; serve()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for this process; the other ends when its pipe is closed
+        )
+        self._function = function
+        self.task: tuple[int, Item] | None = None
+        self.results: IO[bytes] = self._process.stdout  # type: ignore[assignment]
+        self._send(copy)
+
+    def start(self, number: int, item: Item) -> None:
+        """Give it an item."""
+        self.task = number, item
+        self._send(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+
+    def finish(self) -> tuple[int, Result]:
+        """Return the number of its item and the result, which is computed here if the process cannot."""
+        number, item = self.task  # type: ignore[misc]
+        self.task = None
+        try:
+            return number, pickle.load(self.results)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            # It was killed, as where memory is short, or the function raised an error, which it will raise here too.
+            logger.warning("a process ended unexpectedly; this one does its work", extra={"once": True})
+            return number, self._function(item)
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.communicate()  # which closes its pipes
+
+    def _send(self, content: bytes) -> None:
+        with suppress(OSError):  # it died, which `finish` finds out
+            self._process.stdin.write(content)  # type: ignore[union-attr]
+            self._process.stdin.flush()  # type: ignore[union-attr]
+
+
+def serve() -> None:
+    """Compute what another process sends: first a function, then its arguments, until there are no more."""
+    arguments, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a package prints is not a result
+    function: Callable[[Any], Any] = pickle.load(arguments)
+    while True:
+        try:
+            argument = pickle.load(arguments)
+        except EOFError:
+            return
+        pickle.dump(function(argument), results, pickle.HIGHEST_PROTOCOL)
+        results.flush()

@@ -29,6 +29,8 @@ OWN_PLAN = "relexify"
 INNER_PRECISIONS = ("float32", "bfloat16")
 WHOLE_STATE = "float32"
 OPTIMISER_STATES = (WHOLE_STATE, "8-bit", "paged", "paged-8-bit")
+LORA, RSLORA, DORA = "lora", "rslora", "dora"
+LORA_VARIANTS = (LORA, RSLORA, DORA)
 REPORTERS = ("tensorboard", "wandb", "trackio")
 LEAST_INTERVAL = 10
 """Steps between two scores in a short run; scoring takes as long as many steps there."""
@@ -132,7 +134,10 @@ class Training:
             momentum of Muon stays as it is.
         lora_rank: If given, inner matrices are trained through low-rank adapters of this rank (LoRA) with `adamw`, and
             all other parameters but the embeddings are kept as they are.
-        lora_alpha: Adapters are added with the factor `lora_alpha / lora_rank`; twice the rank by default.
+        lora_variant: `lora`; `rslora`, which divides by the square root of the rank, so that adapters of high rank
+            learn as fast; or `dora`, which also trains the norm of each row of a matrix, apart from its direction.
+        lora_alpha: Adapters are added with the factor `lora_alpha / lora_rank`, in `rslora` `lora_alpha / √lora_rank`.
+            By default twice the rank, and 8 in `rslora`: the factor is 2 for all of them with a rank of 16.
         lora_merged: Whether adapters are merged into the model at the end; if not, those of the last stage are written
             to `adapters` in the output, for `peft`, and the inner parameters there are those of the source.
         checkpoint_activations: Compute the activations inside a layer again for the backward pass instead of keeping
@@ -179,6 +184,7 @@ class Training:
     inner_precision: str = "float32"
     optimiser_state: str = WHOLE_STATE
     lora_rank: int | None = None
+    lora_variant: str = LORA
     lora_alpha: float | None = None
     lora_merged: bool = True
     checkpoint_activations: bool = field(default=False, metadata=NO_EFFECT)
@@ -257,6 +263,9 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
     check_positive("lookahead_alpha", training.lookahead_alpha, 1)
     check_positive("average", training.average, 1)
     check_positive("lora_alpha", training.lora_alpha)
+    check_choice("lora_variant", training.lora_variant, LORA_VARIANTS)
+    if training.lora_variant != LORA and not training.lora_rank:
+        raise InputError(f"lora_variant = {training.lora_variant!r} has no effect without adapters: give lora_rank")
     if training.lora_rank and training.snapshots:
         raise InputError("snapshots cannot be taken of a model with adapters: leave out snapshots or lora_rank")
     if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers.pytorch_utils import Conv1D
 
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model
 from relexify.training.engine.adapters import ADAPTERS, add_adapters
 from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.options import Training
+from relexify.training.options import LORA_VARIANTS, Training
 from relexify.training.plan import plan_stages
 from relexify.training.trainable import check_trainable
 from tests import pico
@@ -60,6 +61,61 @@ def test_only_adapters_and_the_vocabulary_are_trained(family):
     assert all("lora_" in name for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
+def test_variants_need_adapters_and_a_known_name():
+    for changes, message in (
+        ({"lora_variant": "dora"}, "'dora' has no effect without adapters: give lora_rank"),
+        ({"lora_variant": "vera", "lora_rank": 4}, "there is no lora_variant 'vera': choose one of lora, rslora, dora"),
+    ):
+        with pytest.raises(InputError, match=message):
+            plan_stages(replace(TRAINING, **changes))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
+@pytest.mark.parametrize("variant", LORA_VARIANTS)
+def test_a_merged_matrix_is_that_of_the_paper_and_computes_what_its_adapter_did(family, variant):
+    """LoRA: W + (alpha / r) B A; rsLoRA: alpha / √r; DoRA: rows with trained norms, in that direction."""
+    pytest.importorskip("peft")
+    rank, alpha = 4, 6.0
+    model, _ = pico.pair(family)
+    ids = torch.randint(5, 50, (2, 12), generator=torch.Generator().manual_seed(0))
+    freeze_all_but(model, "everything")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    adapters = add_adapters(model.eval(), rank, variant=variant, alpha=alpha)
+    generator, expected = torch.Generator().manual_seed(1), {}
+    with torch.no_grad():
+        for name, module in model.named_modules():
+            if not hasattr(module, "lora_A"):
+                continue
+            down, up = module.lora_A["default"].weight, module.lora_B["default"].weight
+            up.normal_(generator=generator)
+            weight = before[f"{name}.weight"]
+            is_transposed = isinstance(module.base_layer, Conv1D)
+            scale = alpha / (rank**0.5 if variant == "rslora" else rank)
+            merged = (weight.T if is_transposed else weight) + scale * up @ down
+            if variant == "dora":
+                norms = module.lora_magnitude_vector["default"].weight
+                norms.mul_(1 + torch.rand(norms.shape, generator=generator))
+                merged = norms[:, None] * merged / merged.norm(dim=1, keepdim=True)
+            expected[f"{name}.weight"] = merged.T if is_transposed else merged
+        logits = model(input_ids=ids).logits
+        adapters.merge()
+        after = model.state_dict()
+        assert after.keys() == before.keys()
+        for name, value in after.items():
+            torch.testing.assert_close(value, expected.get(name, before[name]), rtol=1e-4, atol=1e-5, msg=name)
+        torch.testing.assert_close(model(input_ids=ids).logits, logits, rtol=1e-4, atol=1e-4)
+    assert expected
+
+
+def test_without_alpha_all_variants_have_the_factor_two_with_a_rank_of_16():
+    pytest.importorskip("peft")
+    for variant in LORA_VARIANTS:
+        model, _ = pico.pair("llama untied")
+        freeze_all_but(model, "everything")
+        add_adapters(model, 16, variant=variant)
+        assert {module.scaling["default"] for module in model.modules() if hasattr(module, "lora_A")} == {2.0}
+
+
 @pytest.mark.parametrize("training", [LORA, OWN_PLAN, replace(LORA, plan="embeddings-first")], ids=lambda t: t.plan)
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_a_merged_model_is_an_ordinary_one_with_changes_of_low_rank(run_of, family, training):
@@ -81,21 +137,23 @@ def test_a_merged_model_is_an_ordinary_one_with_changes_of_low_rank(run_of, fami
             assert torch.linalg.matrix_rank(change, rtol=1e-3) == LORA.lora_rank, name
 
 
-def test_adapters_resume_with_the_same_bits(run_of):
+@pytest.mark.parametrize("variant", LORA_VARIANTS)
+def test_adapters_resume_with_the_same_bits(run_of, variant):
     pytest.importorskip("peft")
     run = run_of("llama tied")
-    training = replace(OWN_PLAN, inner_precision="bfloat16", checkpoint_activations=True)
+    training = replace(OWN_PLAN, lora_variant=variant, inner_precision="bfloat16", checkpoint_activations=True)
     run.train(training, "whole")
     run.train_until_killed(Moment("step", 7), training, "killed")
     run.train(training, "killed")
     assert_same_bits(run.output("whole"), run.output("killed"))
 
 
-def test_separate_adapters_give_the_merged_model_again(run_of):
+@pytest.mark.parametrize("variant", LORA_VARIANTS)
+def test_separate_adapters_give_the_merged_model_again(run_of, variant):
     peft = pytest.importorskip("peft")
-    run = run_of("llama untied")
-    run.train(LORA, "merged")
-    run.train(replace(LORA, lora_merged=False), "separate")
+    run, training = run_of("llama untied"), replace(LORA, lora_variant=variant)
+    run.train(training, "merged")
+    run.train(replace(training, lora_merged=False), "separate")
     before, separate = tensors(run.source), tensors(run.output("separate"))
     lexical = lexical_axes(load_model(run.source))
     assert all(torch.equal(value, before[name]) for name, value in separate.items() if name not in lexical)

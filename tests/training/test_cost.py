@@ -33,7 +33,7 @@ from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import WORKSPACE, MuonAdamW
 from relexify.training.loss.forward import repeated_blocks
-from relexify.training.options import Stage, Training
+from relexify.training.options import LORA_VARIANTS, Stage, Training
 from relexify.training.rates import Rates
 from tests import pico
 
@@ -119,6 +119,15 @@ def test_operations_with_adapters_and_recomputed_activations_are_those_that_torc
     assert estimated.trained == sum(each.numel() for each in model.parameters() if each.requires_grad)
     # Adapters are computed again too, and so is the masked half of attention.
     assert estimated.operations + 4 / 3 * masked_attention(model) == pytest.approx(step(model), rel=0.03)
+
+
+@pytest.mark.parametrize("variant", LORA_VARIANTS)
+def test_the_adapters_of_all_variants_are_counted(variant):
+    pytest.importorskip("peft")
+    model = small("llama untied")
+    estimated = estimate(model, replace(TINY, lora_rank=2, lora_variant=variant))[0]
+    add_adapters(model, 2, variant=variant)
+    assert estimated.trained == sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
 @pytest.mark.parametrize(("config", "is_faster"), [(SMOLLM2, False), (WIDE, True)], ids=["narrow", "wide"])

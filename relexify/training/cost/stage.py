@@ -36,7 +36,7 @@ from relexify.training.engine.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.muon import POLYNOMIALS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
-from relexify.training.options import LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
+from relexify.training.options import DORA, LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Rates, hidden_width
 
@@ -243,7 +243,7 @@ class _Counted:
         trained: Names of all that is trained, aliases of tied parameters included, without what adapters stand for.
         matrices: The matrices of the layers.
         adapted: Those that have an adapter.
-        adapters: Numbers of all adapters.
+        adapter_sizes: Numbers of every parameter of an adapter.
         orthogonalised: Those that Muon trains.
     """
 
@@ -252,8 +252,13 @@ class _Counted:
     trained: set[str]
     matrices: list[_Matrix]
     adapted: list[_Matrix]
-    adapters: int
+    adapter_sizes: list[int]
     orthogonalised: list[_Matrix]
+
+    @property
+    def adapters(self) -> int:
+        """Numbers of all adapters."""
+        return sum(self.adapter_sizes)
 
     @property
     def trained_parameters(self) -> list[str]:
@@ -268,15 +273,18 @@ def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted
     lexical = lexical_parameter_names(model) & sizes.keys()
     trained = trained_names(model, stage.trains)
     adapted = [matrix for matrix in matrices if training.lora_rank and matrix.name in trained and matrix.count == 1]
+    adapter_sizes = [(training.lora_rank or 0) * size for each in adapted for size in (each.outputs, each.inputs)]
     if training.lora_rank:
         trained = trained & lexical
+    if training.lora_variant == DORA:
+        adapter_sizes += [matrix.outputs for matrix in adapted]  # the norms of their rows
     return _Counted(
         sizes=sizes,
         lexical=lexical,
         trained=trained,
         matrices=matrices,
         adapted=adapted,
-        adapters=sum((training.lora_rank or 0) * (matrix.outputs + matrix.inputs) for matrix in adapted),
+        adapter_sizes=adapter_sizes,
         orthogonalised=[matrix for matrix in matrices if stage.optimiser == MUON and matrix.name in trained],
     )
 
@@ -300,7 +308,7 @@ def _optimiser_bytes(
         return states + moments * (trained_bytes - muon_bytes)
     by_muon = {matrix.name for matrix in found.orthogonalised}
     numbers = [found.sizes[name] for name in found.trained_parameters if name not in by_muon]
-    numbers += [(training.lora_rank or 0) * size for each in found.adapted for size in (each.outputs, each.inputs)]
+    numbers += found.adapter_sizes
     return states + sum(_moment_bytes(size, training.optimiser_state, with_paged=with_paged) for size in numbers)
 
 

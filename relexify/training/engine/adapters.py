@@ -1,9 +1,12 @@
-"""Train inner matrices through low-rank adapters (LoRA, Hu et al., 2021) of the package peft.
+"""Train inner matrices through low-rank adapters (LoRA, Hu et al., 2021) of the package peft, or variants of them.
 
 Each matrix W [outputs × inputs] that a stage would train is kept as it is, and B A is added to it, with A [r × inputs]
 and B [outputs × r]. Only A, B and the parameters of the vocabulary are trained, so gradients and the state of the
 optimiser take little memory. AdamW trains the adapters: Muon would orthogonalise A and B, which says nothing about B A.
-After the stage, W + (alpha / r) B A replaces W, or the adapters are written to a folder of their own.
+After the stage, W + s B A replaces W, with s = alpha / r, or the adapters are written to a folder of their own.
+
+rsLoRA (Kalajdzievski, 2023) has s = alpha / √r. DoRA (Liu et al., 2024) also trains the norm m of each row of W, and
+replaces W by m (W + s B A) / |W + s B A|.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from transformers.pytorch_utils import Conv1D
 
 from relexify.errors import importing
 from relexify.storage.files import write_folder
+from relexify.training.options import DORA, LORA, RSLORA
 from relexify.training.protocol import lexical_parameter_ids
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ __all__ = ["ADAPTERS", "Adapters", "add_adapters", "import_peft"]
 
 ADAPTERS = "adapters"
 """The folder of adapters that are not merged, in that of a stage and in the output."""
+RSLORA_ALPHA = 8
+"""With a rank of 16, the factor is 2, as in LoRA."""
 
 
 class Adapters:
@@ -61,13 +67,16 @@ class Adapters:
         vars(self.tuner.model).pop("peft_config", None)  # older versions of peft leave it there
 
 
-def add_adapters(model: PreTrainedModel, rank: int, *, alpha: float | None = None, seed: int = 0) -> Adapters | None:
+def add_adapters(
+    model: PreTrainedModel, rank: int, *, variant: str = LORA, alpha: float | None = None, seed: int = 0
+) -> Adapters | None:
     """Put adapters on the trained inner matrices of a model, and freeze everything else but its trained vocabulary.
 
     Args:
         model: The model, whose parameters that are not trained are frozen.
         rank: r, the rank of the adapters.
-        alpha: Adapters are added with the factor alpha / r; 2 r by default.
+        variant: One of `LORA_VARIANTS`.
+        alpha: Adapters are added with the factor alpha / r, in rsLoRA alpha / √r; 2 r by default, and 8 in rsLoRA.
         seed: Random seed of A; B starts as zero.
 
     Returns:
@@ -84,9 +93,13 @@ def add_adapters(model: PreTrainedModel, rank: int, *, alpha: float | None = Non
     adapters = None
     if layers:
         peft = import_peft()
+        if alpha is None:
+            alpha = RSLORA_ALPHA if variant == RSLORA else 2 * rank
         config = peft.LoraConfig(
             r=rank,
-            lora_alpha=2 * rank if alpha is None else alpha,
+            lora_alpha=alpha,
+            use_rslora=variant == RSLORA,
+            use_dora=variant == DORA,
             target_modules=[name for name, _ in layers],
             fan_in_fan_out=any(isinstance(module, Conv1D) for _, module in layers),
         )

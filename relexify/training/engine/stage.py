@@ -201,7 +201,13 @@ def _prepare_model(model: PreTrainedModel, stage: Stage, training: Training) -> 
     freeze_all_but(model, stage.trains)
     adapters = None
     if training.lora_rank:
-        adapters = add_adapters(model, training.lora_rank, alpha=training.lora_alpha, seed=training.seed)
+        adapters = add_adapters(
+            model,
+            training.lora_rank,
+            variant=training.lora_variant,
+            alpha=training.lora_alpha,
+            seed=training.seed,
+        )
     parameters = list(model.parameters())
     trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
     total = sum(parameter.numel() for parameter in parameters)

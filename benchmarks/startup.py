@@ -1,11 +1,11 @@
-"""How long a user waits for help and for an error: CPU seconds, beside those of a bare Python and a bare typer program.
+"""How long a user waits for an import, help or an error: CPU seconds, beside those of Python, numpy and bare typer.
 
     python benchmarks/startup.py [REPEATS]
 
-A typer program with one verb is the floor for `relexify VERB --help`; the least of all repeats counts, because other
-processes only ever add time. Errors are those of a missing text and of misspelt names, before torch is imported.
-Modules are compiled in the first repeat and read from there in the others, as in an installed package, even if
-PYTHONDONTWRITEBYTECODE is set.
+A typer program with one verb is the floor for `relexify VERB --help`, and numpy that for `import relexify`; the least
+of all repeats counts, because other processes only ever add time. Errors are those of a missing text and of misspelt
+names, before torch is imported. Modules are compiled in the first repeat and read from there in the others, as in an
+installed package, even if PYTHONDONTWRITEBYTECODE is set.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def main() -> None:
         (Path(folder) / "recipe.toml").write_text(RECIPE)
         commands = {
             "python -c pass": ("-c", "pass"),
+            "import numpy": ("-c", "import numpy"),
+            "import relexify": ("-c", "import relexify"),
             "bare typer: --help": ("bare.py", "--help"),
             "bare typer: verb --help": ("bare.py", "verb", "--help"),
             "relexify --help": (*relexify, "--help"),

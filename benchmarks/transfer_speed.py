@@ -1,14 +1,18 @@
-"""How fast and how small a transfer is: relexify against the package `wechsel` and against the bare matrix product.
+"""How fast and how small a transfer is: relexify against the packages `wechsel` and `deepfocus`, and a matrix product.
 
-    pip install wechsel==0.0.4          # the peer; it builds fastText from source
+    pip install wechsel==0.0.4          # a peer; it builds fastText from source
+    pip install --no-deps deepfocus entmax fastdist numba llvmlite fasttext-wheel print-on-steroids     # another one
     python benchmarks/transfer_speed.py                 # 50,000 x 50,000 tokens, 300 dimensions, both in one run
     python benchmarks/transfer_speed.py --twins 0       # no token is in a vocabulary twice, with and without a space
+    python benchmarks/transfer_speed.py --twins 0 --tokens 10000 --only focus deepfocus
     python benchmarks/transfer_speed.py --only product search search-float32 --repeat 3
     python benchmarks/transfer_speed.py --only product search --device cuda --repeat 3
     python benchmarks/transfer_speed.py --grow 32000 64000 128000 256000    # relexify alone: time and memory by size
 
 Both sides read the same two fastText .bin files, the same tokenizers, the same dictionary and the same source matrix,
-all made here, and write a target matrix. CPU time is what the process and its threads used; ratios are printed last.
+all made here, and write a target matrix. FOCUS needs no dictionary and no source vectors, but tokens that both
+vocabularies have: 16 % of them, as between SmolLM2 and a Swahili tokenizer; the largest difference between the rows of
+both sides is printed too. CPU time is what the process and its threads used; ratios are printed last.
 On a GPU, product and search start from matrices in the memory of the host, and run once before they are timed.
 """
 
@@ -27,6 +31,8 @@ from pathlib import Path
 import numpy as np
 
 WORDS, BUCKETS, WIDTH = 60_000, 200_000, 300
+SHARED = 0.16
+"""Share of the tokens that both vocabularies have, for FOCUS."""
 
 
 def main() -> None:
@@ -35,7 +41,7 @@ def main() -> None:
     parser.add_argument(
         "--twins", type=float, default=0.18, help="share of words in a vocabulary twice (SmolLM2: 0.18)"
     )
-    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
+    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=DEFAULT_RUNS)
     parser.add_argument("--repeat", type=int, default=1, help="run all sides this often, in turn, and keep the fastest")
     parser.add_argument("--grow", nargs="+", type=int, metavar="TOKENS", help="relexify alone, by number of tokens")
     parser.add_argument("--device", default="cpu", help="of product and search")
@@ -49,11 +55,15 @@ def main() -> None:
     for tokens in options.grow or [options.tokens]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            if {"relexify", "wechsel"} & set(runs):
-                make_files(folder, tokens, options.twins)
+            if {"relexify", "wechsel", "focus", "deepfocus"} & set(runs):
+                make_files(folder, tokens, options.twins, SHARED if {"focus", "deepfocus"} & set(runs) else 0.0)
             measured = [
                 {run: measure(run, folder, tokens, options.device) for run in runs} for _ in range(options.repeat)
             ]
+            if {"focus", "deepfocus"} <= set(runs):
+                ours, theirs = (np.load(folder / f"{run}.npy") for run in ("focus", "deepfocus"))
+                relative = np.linalg.norm(ours - theirs, axis=1) / np.linalg.norm(theirs, axis=1)
+                print(f"largest relative difference of a row of FOCUS: {relative.max():.1e}")
         kind = "cpu" if options.device == "cpu" else "wall"
         report({run: min((each[run] for each in measured), key=lambda found: found[kind]) for run in runs}, tokens)
 
@@ -162,14 +172,63 @@ def run_wechsel(options: argparse.Namespace) -> dict[str, float]:
     return timed(work)
 
 
+def run_focus(options: argparse.Namespace) -> dict[str, float]:
+    import torch  # noqa: F401
+    from transformers import PreTrainedTokenizerFast
+
+    import relexify as rx
+    from relexify.evidence.vectors import subword_vectors
+
+    load, focus, folder = rx.WordVectors.load, rx.methods.focus, options.folder
+
+    def work() -> None:
+        old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
+        mixture = focus(old, subword_vectors(new, load(folder / "t.bin"), "ngrams"))
+        np.save(folder / "focus.npy", mixture.apply(np.load(folder / "source.npy")))
+
+    return timed(work)
+
+
+def run_deepfocus(options: argparse.Namespace) -> dict[str, float]:
+    import fasttext
+    import torch
+    from deepfocus import FOCUS
+    from transformers import PreTrainedTokenizerFast
+
+    fasttext.FastText.eprint = lambda text: None
+
+    folder = options.folder
+
+    def work() -> None:
+        old, new = (PreTrainedTokenizerFast(tokenizer_file=str(folder / f"{side}.json")) for side in "st")
+        matrix = FOCUS(
+            new,
+            old,
+            torch.from_numpy(np.load(folder / "source.npy")),
+            auxiliary_embedding_mode="fasttext-wordlevel",
+            language_identifier=str(folder / "t.bin"),  # a path is read, and not downloaded
+            processes=1,
+            verbosity="silent",
+        )
+        np.save(folder / "deepfocus.npy", matrix.numpy())
+
+    return timed(work)
+
+
 RUNS = {
     "product": run_product,
     "search": run_search,
     "search-float32": run_search_float32,
     "relexify": run_relexify,
     "wechsel": run_wechsel,
+    "focus": run_focus,
+    "deepfocus": run_deepfocus,
 }
-RATIOS = [("search", "product"), ("search-float32", "product"), ("wechsel", "relexify"), ("relexify", "product")]
+DEFAULT_RUNS = ["product", "search", "search-float32", "relexify", "wechsel"]
+RATIOS = [
+    ("search", "product"), ("search-float32", "product"), ("wechsel", "relexify"), ("relexify", "product"),
+    ("deepfocus", "focus"),
+]  # fmt: skip
 
 
 def report(measured: dict[str, dict[str, float]], tokens: int) -> None:
@@ -184,8 +243,11 @@ def report(measured: dict[str, dict[str, float]], tokens: int) -> None:
             print(f"{one:14s} / {other:8s}  {cpu:.2f}x CPU, {wall:.2f}x wall")
 
 
-def make_files(folder: Path, tokens: int, twins: float) -> None:
-    """Two languages of random words: .bin vectors, tokenizers of the frequent words, a dictionary, a source matrix."""
+def make_files(folder: Path, tokens: int, twins: float, shared: float) -> None:
+    """Two languages of random words: .bin vectors, tokenizers of the frequent words, a dictionary, a source matrix.
+
+    A share of the words of the second language are those of the first.
+    """
     draw = np.random.default_rng(1)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyzäöüšžñ"))
     words = {}
@@ -193,6 +255,11 @@ def make_files(folder: Path, tokens: int, twins: float) -> None:
         count = max(WORDS, tokens)
         made = {"".join(draw.choice(letters, draw.integers(3, 10))): None for _ in range(int(1.3 * count))}
         words[side] = list(made)[:count]
+        if side == "t" and shared:
+            own = set(words["t"])
+            for position in draw.choice(tokens, int(shared * tokens), replace=False):
+                if words["s"][position] not in own:  # no word is in the file of vectors twice
+                    words["t"][position] = words["s"][position]
         write_fasttext(folder / f"{side}.bin", words[side], draw)
         write_tokenizer(folder / f"{side}.json", words[side], tokens, twins)
     pairs = zip(draw.choice(words["s"][:20_000], 5_000), draw.choice(words["t"][:20_000], 5_000), strict=True)

@@ -58,7 +58,7 @@ def print_model_folder(output: Path) -> None:
 
 def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     """Print what a command would do."""
-    shown = table("Dry run: everything is valid", "", "what would be done")
+    shown = table("Dry run: no errors were found", "", "what would be done")
     shown.columns[1].justify = "left"
     for name, value in rows:
         shown.add_row(escape(name), escape(str(value)))

@@ -57,16 +57,24 @@ def after_transfer(
     command |= {key: text for key, text in (("corpus", corpus), ("held_out", held_out)) if text is not None}
     inspecting = shlex.join(["relexify", "inspect", str(model)])
     verdict = notes.get("verdict") or {}
+    if not verdict.get("is_needed", True) and "model" in command:
+        pruning = ["relexify", "prune", command["model"], f"{model}-pruned"]
+        pruning += repeated_option("--corpus", command.get("corpus"))
+        return [
+            (f"Next, use {command['model']} as it is.", []),
+            _train(folder, command["model"], f"{model}-trained", command),
+            ("Or remove the tokens that the text does not have:", [shlex.join(pruning)]),
+        ]
     if verdict.get("start") == "poor":
         repair, commands = _transfer_again(model, command, verdict.get("changes") or {})
         # A repaired transfer comes first: nobody should train a model for days that was found to be a poor start.
-        training = [_train(folder, Path(f"{model}-2"), command)] if commands else []
+        training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if commands else []
         return [(repair, commands), *training, ("To see what its tokens are made from:", [inspecting])]
     steps = [("Next, inspect some tokens:", [inspecting])]
     if verdict.get("start") == "open" and "model" in command:
         longest = usable_length(meta_model(folder))
         steps.append(("See in short trainings which method learns faster:", [_try_methods(model, command, longest)]))
-    return [*steps, _train(folder, Path(model), command)]
+    return [*steps, _train(folder, str(model), f"{model}-trained", command)]
 
 
 def after_training(
@@ -111,16 +119,17 @@ def after_training(
     return [checking, ("See what training has changed:", [moved])]
 
 
-def _train(folder: Path, model: Path, command: Mapping[str, Any]) -> NextStep:
-    """Return the first training of a transferred model; on a CPU a short one.
+def _train(folder: Path, model: str, output: str, command: Mapping[str, Any]) -> NextStep:
+    """Return the first training of a model on the text of a transfer; on a CPU a short one.
 
     Args:
-        folder: The folder of a transferred model with the same inner parameters, which say how long sequences may be.
-        model: How the command names the model.
+        folder: The folder of the transferred model, whose inner parameters say how long sequences may be.
+        model: The model to train: that one, another transfer, or the source model.
+        output: The folder of the trained model.
         command: The options of the transfer.
     """
     longest = usable_length(meta_model(folder))
-    training = ["relexify", "train", str(model), f"{model}-trained"]
+    training = ["relexify", "train", model, output]
     for text in _TEXTS if command.get("keep_source") else _TEXTS_OF_TARGET:
         training += repeated_option(option_name(text), command.get(text))
     short = [*_SHORT, *_SHORT_LENGTH]
@@ -169,7 +178,7 @@ def _train_otherwise(
     model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str] | None
 ) -> NextStep | None:
     """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
-    training, outcome = notes["training"], judge_training(curve, selected_step(notes, curve)).outcome
+    training, outcome = notes.get("training") or {}, judge_training(curve, selected_step(notes, curve)).outcome
     if again is None:
         # What the training started from, or its text, is not known: it cannot be repeated.
         return _train_further(model, training.get("command") or {}, curve) if outcome == "improving" else None

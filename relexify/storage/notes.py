@@ -261,6 +261,13 @@ _ENTRIES: Mapping[str, _Shape] = {
             {"entries": _COUNT, "frequent": _COUNT, "matches": _COUNT, "examples": _list_of(_TEXT)},
         )
     ),
+    "bitext_check": _Optional(
+        _Object(
+            {"pairs": _COUNT, "tokens": _COUNT, "text_share": _NUMBER},
+            {"overlap": _Optional(_NUMBER), "shared": _Optional(_COUNT)},
+        )
+    ),
+    "trained_vocabulary": _FLAG,
     "not_scored": _Optional(_TEXT),
     "extension": _Optional(
         _object(
@@ -273,7 +280,9 @@ _ENTRIES: Mapping[str, _Shape] = {
     ),
     "corpus_bytes": _Optional(_COUNT),
     "given_evidence": _Optional(_list_of(_TEXT)),
-    "verdict": _Optional(_Object({"start": _TEXT, "reason": _TEXT}, {"changes": _map_of(_Optional(_TEXT))})),
+    "verdict": _Optional(
+        _Object({"start": _TEXT, "reason": _TEXT}, {"changes": _map_of(_Optional(_TEXT)), "is_needed": _FLAG})
+    ),
     "unigram_prior": _Optional(_object(changed=_TEXT, tokens=_COUNT, bits_before=_NUMBER, bits_after=_NUMBER)),
     "system_prompt": _Optional(_TEXT),
     "samples": _Optional(

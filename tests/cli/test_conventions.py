@@ -21,6 +21,7 @@ from rich.console import Console
 from relexify.cli import console, options
 from relexify.cli.app import app
 from relexify.cli.options import _reason_without_cuda
+from tests import pico
 from tests.cli.command import assert_error, relexify
 
 COMMANDS = typer.main.get_command(app).commands
@@ -142,11 +143,25 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     )
     assert int(found) > 0
     assert " → " in translated.out
+    assert "of the dictionary make up only" not in translated.err
     swapped = ("--dictionary", world.dictionary, "--set", "dictionary_swapped=true", "--dry-run")
     assert_error(relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *swapped), "look swapped")
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2
+
+
+def test_a_dry_run_warns_of_a_dictionary_for_another_language_and_counts_parallel_text(world, tmp_path):
+    foreign = tmp_path / "foreign.tsv"
+    foreign.write_text("".join(f"{word}\t{word[::-1]}x\n" for word in pico.foreign_words()[:200]))
+    given = ("--dictionary", foreign, "--bitext", world.bitext)
+    command = ("transfer", world.gpt2, tmp_path / "out", *world.text, *given, "--dry-run", "--json")
+    outcome = relexify(*command)
+    assert "the words of the dictionary make up only 0.0 % of the first" in outcome.err
+    evidence = json.loads(outcome.out)["plan"]["evidence"]
+    pairs = sum("\t" in line for line in world.bitext.read_text().splitlines())
+    assert f"bitext {world.bitext} ({pairs:,} pairs)" in evidence
+    assert "and make up 0.0% of it" in evidence
 
 
 def test_a_dry_run_of_a_transfer_names_the_text_and_what_is_only_kept_of_another(world, tmp_path):

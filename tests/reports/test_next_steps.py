@@ -91,6 +91,19 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
     assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
 
 
+def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
+    verdict = {"start": "poor", "changes": {}, "is_needed": False}
+    first, (_, (training,)), (_, (pruning,)) = after_transfer(
+        Path("x/en"), {"provenance": {"command": MADE}, "verdict": verdict}, name=Path("en")
+    )
+    assert first == ("Next, use gpt2 as it is.", [])
+    assert training == "relexify train gpt2 en-trained --corpus a.txt --corpus b.txt"
+    assert pruning == "relexify prune gpt2 en-pruned --corpus a.txt --corpus b.txt"
+
+
 @pytest.mark.parametrize(("command", "changes"), [({}, {}), ({"tokenizer": "small"}, {"vocab_size": "32000"})])
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}

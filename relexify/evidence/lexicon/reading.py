@@ -30,6 +30,7 @@ _BRACKETS = "|".join(
 )
 REMARK = re.compile(rf"(?:^|\s|(?<=[،؛、；，]))(?:{_BRACKETS})+(?=[\s,;:.!?…،؛、；，]|$)")
 """Brackets between words, up to three inside each other; those inside a word ("colo(u)r") are part of it."""
+HYPHENS = ("-", "\u2010", "\u2011")
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)
@@ -46,14 +47,32 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     """
     if path.is_dir():
         path = _only_dictionary(path)
-    skipped = 0
+    skipped = affixes = 0
+    first_affix = ""
     for left, right in _reader(path)(path):
-        if max(len(left), len(right)) <= LONGEST_SIDE:
-            yield left, right
-        else:
+        if max(len(left), len(right)) > LONGEST_SIDE:
             skipped += 1
+        elif is_affix(left) or is_affix(right):
+            affixes, first_affix = affixes + 1, first_affix or f"{left} → {right}"
+        else:
+            yield left, right
     if skipped:
         logger.warning("%s: %d entries of more than %d characters are skipped", path, skipped, LONGEST_SIDE)
+    if affixes:
+        entries = f"an entry with an affix ({first_affix}) is skipped"
+        if affixes > 1:
+            entries = f"{affixes:,} entries with an affix (such as {first_affix}) are skipped"
+        logger.info("%s: %s, because it is a part of words, not a word", path, entries)
+
+
+def is_affix(side: str) -> bool:
+    """Whether one side of an entry is a part of words, which begins or ends with a hyphen: `-ness`, `ki-`, `-ji-`.
+
+    As a word, it would make the word on the other side mean its letters: 17 of the 5,325 entries from Wiktionary are
+    such for Swahili, among them `-ly → kwa`, and 232 of 60,708 for German.
+    """
+    begins, ends = side[:1] in HYPHENS and not side[1:2].isspace(), side[-1:] in HYPHENS and not side[-2:-1].isspace()
+    return (begins or ends) and any(map(str.isalpha, side))
 
 
 def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
+
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_config, load_tokenizer
+from relexify.systems.transfer.assessment.bitext import count_pairs
 from relexify.systems.transfer.assessment.dictionary import example_entries
+from relexify.systems.transfer.assessment.verdict import LITTLE_TEXT
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
@@ -17,6 +22,8 @@ __all__ = ["planned_transfer"]
 
 _SAMPLE = 1_000_000
 """Bytes of text that words of the dictionary are looked for in."""
+
+logger = logging.getLogger(__name__)
 
 
 def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, object]]:
@@ -46,6 +53,9 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
         examples = ", ".join(example_entries(lexicon))
         given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+    if evidence.bitext is not None:
+        pairs = f"bitext {evidence.bitext.name} ({count_pairs(evidence.bitext):,} pairs)"
+        given[given.index("bitext")] = pairs
     if options.keep_source:
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
     elif named := options.tokenizer or options.donor:
@@ -74,10 +84,19 @@ def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokeniz
     """
     # There is no target tokenizer yet, whose words the transfer itself looks up.
     sample = corpus.sample_bytes(_SAMPLE)
-    words = dict.fromkeys(split_words(sample), 0)
+    words = Counter(split_words(sample))
     check_columns(whole_words(source), words, lexicon)
     if len(unspaced_runs(sample)) >= len(words) / 2:  # the words are known only after a segmentation
         return ""
-    lowered = {word.lower() for word in words}
-    count = sum(target.lower() in lowered for _, target in lexicon.pairs)
-    return f"; {count:,} of their words are in the first {len(sample.encode()) / 1e6:.1f} MB of text"
+    lowered = Counter(word.lower() for word in words.elements())
+    found = sum(target.lower() in lowered for _, target in lexicon.pairs)
+    share = sum(lowered[word] for word in {target.lower() for _, target in lexicon.pairs}) / max(1, lowered.total())
+    size = f"the first {len(sample.encode()) / 1e6:.1f} MB of text"
+    if share < LITTLE_TEXT:
+        logger.warning(
+            "the words of the dictionary make up only %.1f %% of %s: it is small, or for another language, or spells "
+            "words differently; check that it has the model's language first, and read the entries below",
+            100 * share,
+            size,
+        )
+    return f"; {found:,} of their words are in {size}, and make up {share:.1%} of it"

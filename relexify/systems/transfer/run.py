@@ -23,6 +23,7 @@ from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
 from relexify.storage.work import WorkFolder, read_notes
+from relexify.systems.transfer.assessment.bitext import check_bitext
 from relexify.systems.transfer.assessment.dictionary import check_dictionary
 from relexify.systems.transfer.assessment.samples import segment_samples
 from relexify.systems.transfer.assessment.scores import score_source_language, score_start
@@ -235,4 +236,6 @@ def _examine_evidence(
         dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
         corpus_bytes=inputs.evidence.corpus.size(),
         given=given_evidence(options),
+        bitext=check_bitext(inputs, occurrences, sample) if METHODS[options.method].takes("bitext") else None,
+        trained_vocabulary=not options.keep_source and given_tokenizer(options) is None,
     )

@@ -260,6 +260,22 @@ def test_a_tar_archive_is_rejected_with_advice_to_unpack_it(tmp_path):
         BilingualLexicon.load(tmp_path / "d.src.tar.xz")
 
 
+def test_affixes_are_skipped_and_counted_because_they_are_no_words(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "en-sw.tsv"
+    path.write_text("-ly\tkwa\nyou\t-ni\nki-\tthing\nbe\t\u2011li-\nself-made\t-1\ndash\t-\nto - go\tkwenda\n")
+    kept = (("self-made", "-1"), ("dash", "-"), ("to - go", "kwenda"))
+    assert BilingualLexicon.load(path).pairs == kept
+    assert "4 entries with an affix (such as -ly → kwa) are skipped" in caplog.text
+    caplog.clear()
+    path.write_text("school\tshule\n-ness\tu-\n")
+    assert BilingualLexicon.load(path).pairs == (("school", "shule"),)
+    assert "an entry with an affix (-ness → u-) is skipped" in caplog.text
+    path.write_text("-ness\tu-\n")
+    with pytest.raises(InputError, match="holds no pairs of words"):
+        BilingualLexicon.load(path)
+
+
 @pytest.mark.parametrize("name", ["absent.txt", "absent.tei", "absent.index", "absent.dict.dz"])
 def test_a_missing_file_is_named(tmp_path, name):
     with pytest.raises(InputError, match=f"{name} cannot be read .No such file"):

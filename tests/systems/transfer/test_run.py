@@ -206,7 +206,7 @@ def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored
         result = run_transfer(replace(options, method=method, corpus=own, vocab_size=262, score=True))
     assert result.verdict.start == "poor"
     before = caplog.text.partition("scoring may take minutes")[0]
-    assert is_said == ("this will be a poor start. The new tokenizer needs no fewer tokens" in before)
+    assert is_said == ("this will be a poor start. The model seems to know the language of this text" in before)
 
 
 def test_a_vocabulary_that_is_only_extended_is_not_called_too_long(options, tmp_path, caplog):
@@ -248,6 +248,27 @@ def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):
     evidence = {"bitext": str(tmp_path / "pairs.tsv"), "alignment": tmp_path / "links.txt"}
     run_transfer(replace(options, output=tmp_path / "aligned", method="ramen", source_corpus=None, **evidence))
     assert [*(cache / "mixture").rglob("mixture.safetensors")]
+
+
+@pytest.mark.parametrize(("method", "has_dictionary"), [("ramen", False), ("blend", True)])
+def test_what_parallel_text_contributes_is_measured_on_the_text(options, tmp_path, method, has_dictionary):
+    words = pico.foreign_words()
+    pairs = zip(pico.sentences(50, seed=5), pico.sentences(50, seed=5, words=words), strict=True)
+    (tmp_path / "pairs.tsv").write_text("\n" + "".join(f"{source}\t{target}\n" for source, target in pairs))
+    (tmp_path / "links.txt").write_text("\n" + "0-0\n" * 50)
+    evidence = {"bitext": str(tmp_path / "pairs.tsv"), "alignment": tmp_path / "links.txt"}
+    if has_dictionary:
+        evidence["dictionary"] = BilingualLexicon(tuple(zip(pico._ENGLISH, words, strict=True)))
+    aligned = replace(options, method=method, source_corpus=None, score=False, unigram_prior=False, **evidence)
+    result = run_transfer(aligned)
+    check = result.start.bitext
+    assert check.pairs == 50
+    assert 0 < check.tokens <= 50, "one token of each pair is aligned"
+    assert 0 < check.text_share < 1
+    assert 0.5 < check.overlap <= 1
+    assert (check.shared is not None) == has_dictionary
+    assert load_transfer(result.output).start.bitext == check
+    assert "Parallel text (50 pairs) gives meanings to" in result.verdict.reason
 
 
 @pytest.mark.parametrize("method", ["ramen", "trans-tokens", "blend"])

@@ -1,6 +1,7 @@
 """How good a transferred model is before its training.
 
 start.py        `Start`: all that is known about it
+bitext.py       what parallel text contributes
 dictionary.py   a test of the dictionary, against the model and the text
 scores.py       bits per byte, and those of baselines
 verdict.py      whether this is a good start, and why

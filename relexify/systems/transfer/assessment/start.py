@@ -15,7 +15,16 @@ from relexify.tokens import encoder_of
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["BASELINES", "ORIGINAL", "DictionaryCheck", "ExtensionCheck", "Start", "TextCoverage", "cover_text"]
+__all__ = [
+    "BASELINES",
+    "ORIGINAL",
+    "BitextCheck",
+    "DictionaryCheck",
+    "ExtensionCheck",
+    "Start",
+    "TextCoverage",
+    "cover_text",
+]
 
 ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
@@ -24,6 +33,7 @@ BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", 
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
 _NOT_SCORED, _EXTENSION, _CORPUS, _GIVEN = "not_scored", "extension", "corpus_bytes", "given_evidence"
+_BITEXT, _TRAINED = "bitext_check", "trained_vocabulary"
 """Keys in `relexify.json`."""
 
 
@@ -75,6 +85,25 @@ class DictionaryCheck:
 
 
 @dataclass(frozen=True)
+class BitextCheck:
+    """What parallel text contributes.
+
+    Attributes:
+        pairs: Number of its pairs.
+        tokens: Number of target tokens that are aligned in it, so that their rows are built from it.
+        text_share: Share of the text that these tokens make up.
+        overlap: Share of the words of the text that it has; None for a script that is written without spaces.
+        shared: Number of these tokens that a dictionary translates too; None if there is no dictionary.
+    """
+
+    pairs: int
+    tokens: int
+    text_share: float
+    overlap: float | None = None
+    shared: int | None = None
+
+
+@dataclass(frozen=True)
 class ExtensionCheck:
     """How the tokens that were added to a vocabulary change the encoding of both languages.
 
@@ -110,6 +139,8 @@ class Start:
         extension: The check of the added tokens, if the vocabulary was extended.
         corpus_bytes: Size of the text that everything was learnt from; None if it is not known.
         given: Names of the options with evidence that were given; None if they are not known.
+        bitext: The check of the parallel text; None if the method reads none.
+        trained_vocabulary: Whether the vocabulary was trained on the text, so that its size was chosen for it.
     """
 
     method: str
@@ -123,6 +154,8 @@ class Start:
     extension: ExtensionCheck | None = None
     corpus_bytes: int | None = None
     given: Sequence[str] | None = None
+    bitext: BitextCheck | None = None
+    trained_vocabulary: bool = False
 
     @property
     def sampled(self) -> str:
@@ -141,12 +174,15 @@ class Start:
             _EXTENSION: asdict(self.extension) if self.extension else None,
             _CORPUS: self.corpus_bytes,
             _GIVEN: None if self.given is None else list(self.given),
+            _BITEXT: asdict(self.bitext) if self.bitext else None,
+            _TRAINED: self.trained_vocabulary,
         }
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Start:
         """Read the entries of `relexify.json`, of a transferred model or of one that was trained from it."""
         text, dictionary, extension = notes.get(_TEXT), notes.get(_DICTIONARY), notes.get(_EXTENSION)
+        bitext = notes.get(_BITEXT)
         return cls(
             method=notes["method"],
             origins=notes["graft"]["origins"],
@@ -159,6 +195,8 @@ class Start:
             extension=read_as(ExtensionCheck, extension) if extension else None,
             corpus_bytes=notes.get(_CORPUS),
             given=notes.get(_GIVEN),
+            bitext=read_as(BitextCheck, bitext) if bitext else None,
+            trained_vocabulary=notes.get(_TRAINED, False),
         )
 
 

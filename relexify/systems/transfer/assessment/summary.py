@@ -11,6 +11,7 @@ from relexify.storage.work import read_notes
 from relexify.systems.transfer.assessment.start import (
     BASELINES,
     ORIGINAL,
+    BitextCheck,
     DictionaryCheck,
     ExtensionCheck,
     Start,
@@ -137,6 +138,8 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         summary += _summarise_alignment(start.alignment)
     if start.dictionary is not None:
         summary.append(_dictionary_table(start.dictionary))
+    if start.bitext is not None:
+        summary.append(_bitext_table(start.bitext))
     if start.text is not None:
         summary.append(_text_table(start.text, start.sampled))
     if start.extension is not None:
@@ -209,6 +212,19 @@ def _dictionary_table(check: DictionaryCheck) -> ResultTable:
         share = f"{check.related:.1%} of {check.words:,}"
         rows.append(["related words with related translations (chance: 50%)", share])
     return ResultTable("Dictionary", rows)
+
+
+def _bitext_table(check: BitextCheck) -> ResultTable:
+    rows = [["measure", "value"], ["pairs of sentences", f"{check.pairs:,}"]]
+    if check.overlap is not None:
+        rows.append(["words of the text that it has", f"{check.overlap:.1%}"])
+    rows += [
+        ["tokens that are built from it", f"{check.tokens:,}"],
+        ["share of the text that they make up", f"{check.text_share:.1%}"],
+    ]
+    if check.shared is not None:
+        rows.append(["of these tokens, also in the dictionary", f"{check.shared:,}"])
+    return ResultTable("Parallel text", rows)
 
 
 def _summarise_extension(check: ExtensionCheck) -> list[ResultTable | str]:

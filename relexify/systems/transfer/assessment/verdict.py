@@ -5,10 +5,11 @@ worse than random ones and overtake them within some fifty steps. With a unigram
 beat at the start: for English to Swahili, they score the same as rows from a correct dictionary. So the verdict rests
 on tests of the evidence first, and on the scores second:
 
-1. `poor`, if the evidence is noise or missing: the text is shorter than `FEWEST_BYTES`, or the new tokenizer does not
-   shorten it, the aligned vectors translate fewer than `NOISE` of held-out words, the dictionary covers less than
-   `LITTLE_TEXT` of the text although it is not small (`MATCHES`), its translations are no more related than by chance
-   (`CHANCE_Z`), or most of the text has no evidence;
+1. `poor`, if no transfer is needed: the model knows the language of the text (`KNOWN_LENGTH`); or if the evidence is
+   noise or missing: the text is shorter than `FEWEST_BYTES`, or the new tokenizer does not shorten it, the aligned
+   vectors translate fewer than `NOISE` of held-out words, the dictionary covers less than `LITTLE_TEXT` of the text
+   although it is not small (`MATCHES`), its translations are no more related than by chance (`CHANCE_Z`), or most of
+   the text has no evidence;
 2. `good`, if the evidence passes its test: the vectors translate `ROUGH` of held-out words or more, or the translations
    in the dictionary are related in `RELATED` of cases or more;
 3. `open`, if the translations are related in fewer cases than that: some of them may be wrong, whatever the score; or
@@ -17,7 +18,8 @@ on tests of the evidence first, and on the scores second:
 5. `unknown`, if nothing was tested or scored;
 6. `open` otherwise.
 
-What is `good` by these is `open` if the new tokenizer hardly shortens the text (`LITTLE_SAVING`).
+What is `good` by these is `open` if the new tokenizer hardly shortens the text (`LITTLE_SAVING`). Whatever the verdict,
+it says what parallel text contributes, and whether the vocabulary is too large for the text.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL, DictionaryCheck, Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
+from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 
 __all__ = ["Verdict", "alignment_hits", "judge"]
 
@@ -63,6 +67,14 @@ SMALL_VOCABULARY = 4_000
 LITTLE_SAVING = 0.1
 """Share of the tokens that a vocabulary for the language of the text saves at least: 8,000 tokens save 47 % in Swahili
 and 41 % in German, with the tokenizer of SmolLM2 as the original, but 4 % in a dictionary that is given as text."""
+KNOWN_LENGTH = {"word": 1.8, "character": 1.0}
+"""Tokens of the model's own tokenizer per word, or per character of a script without spaces, below which it was trained
+on the language of the text. That of SmolLM2, which was trained on English, needs 1.15 to 1.67 per word in six English
+texts, 2.22 to 2.59 in four German ones, 2.68 to 2.78 in Swahili and 10.75 in Uyghur, and 1.41 to 1.96 per character in
+Chinese. The limit per character is a choice: no tokenizer that was trained on such a language was measured."""
+LITTLE_OVERLAP = 0.25
+"""Share of the words of the text below which parallel text is small, or in another language. With 300 pairs or more, it
+has from 0.27 (German) to 0.91 (Swahili); parallel text of another language has up to 0.21."""
 LITTLE_BYTES = 1_000_000
 """Bytes of text below which correct dictionaries may score less than `RELATED`. A choice: Swahili has 0.617 with 3 MB,
 and 0.561 with 0.3 MB."""
@@ -78,15 +90,25 @@ class Verdict:
         start: `good`, `open`, `poor` or `unknown`.
         reason: Why, and what to do about it if it is not good, in a few sentences.
         changes: Options of another transfer that may be a better start, by name; None leaves one out.
+        is_needed: Whether a transfer is needed: not, if the model knows the language of the text.
     """
 
     start: Literal["good", "open", "poor", "unknown"]
     reason: str
     changes: Mapping[str, str | None] = field(default_factory=dict)
+    is_needed: bool = True
 
 
-def judge(start: Start) -> Verdict:  # noqa: PLR0911
+def judge(start: Start) -> Verdict:
     """Judge a transfer by its evidence and its scores before training."""
+    if _knows_language(start):
+        return _judge_known(start)
+    verdict = _judge(start)
+    return replace(verdict, reason=verdict.reason + _describe_bitext(start) + _describe_rare_tokens(start, verdict))
+
+
+def _judge(start: Start) -> Verdict:  # noqa: PLR0911
+    """Judge a transfer to a language that the model does not know."""
     baselines = {name: start.bits_per_byte[name] for name in ("random", "shuffle") if name in start.bits_per_byte}
     own = start.bits_per_byte.get(start.method)
     gain = min(baselines.values()) - own if baselines and own is not None else None
@@ -229,6 +251,72 @@ def _testable(check: DictionaryCheck) -> float:
     return max(check.frequent, check.entries / 10)
 
 
+def _knows_language(start: Start) -> bool:
+    """Whether the model was trained on the language of the text, so that a new vocabulary hardly shortens it.
+
+    Its tokenizer then needs few tokens for a word, and it predicts the text better than with the new vocabulary.
+    """
+    text, own, original = start.text, start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
+    if text is None or start.extension is not None or text.target_tokens <= (1 - LITTLE_SAVING) * text.source_tokens:
+        return False
+    is_better = own is None or original is None or original < own
+    return is_better and text.source_tokens < KNOWN_LENGTH[text.unit] * text.words
+
+
+def _judge_known(start: Start) -> Verdict:
+    """Judge a transfer to a language that the model knows."""
+    text, own, original = start.text, start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
+    found = "The model seems to know the language of this text already"
+    if text is not None:
+        found += (
+            f": its own tokenizer needs only {text.source_tokens / text.words:.2f} tokens per {text.unit}, as for a "
+            f"language that it was trained on, and the new one {text.target_tokens / text.words:.2f}"
+        )
+    scores = ""
+    if own is not None and original is not None:
+        scores = f" It predicts the text with {original:.3f} bits per byte, and after this transfer with {own:.3f}."
+    return Verdict(
+        "poor",
+        f"{found}.{scores} A transfer is probably not needed: train the model as it is (relexify train), or remove the "
+        "tokens that you do not need (relexify prune). For the terms of a special field, add tokens (--keep-source). "
+        "If this is not the language that you want, give text in that one (--corpus).",
+        is_needed=False,
+    )
+
+
+def _describe_bitext(start: Start) -> str:
+    """Say what parallel text contributes; empty if there is none."""
+    check = start.bitext
+    if check is None:
+        return ""
+    pairs = "one pair" if check.pairs == 1 else f"{check.pairs:,} pairs"
+    found = f" Parallel text ({pairs}) gives meanings to {check.tokens:,} tokens, {check.text_share:.0%} of the text"
+    if check.shared is not None:
+        found += f"; the dictionary has {check.shared:,} of these tokens too"
+    if check.overlap is None or check.overlap >= LITTLE_OVERLAP:
+        return f"{found}."
+    return (
+        f"{found}. But it has only {check.overlap:.0%} of the words of the text, so it is small, or not in the "
+        "language of the text: give more, or leave it out (--bitext)."
+    )
+
+
+def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
+    """Say that a trained vocabulary is too large for its text; empty if it is not, or if more text is needed anyway."""
+    tokens, size = sum(start.origins.values()), start.corpus_bytes
+    if not start.trained_vocabulary or size is None or not FEWEST_BYTES <= size < BYTES_PER_TOKEN * tokens:
+        return ""
+    if "vocab_size" in verdict.changes:
+        return ""
+    fitting = fitting_vocabulary(size)
+    or_fewer = f", or at most {fitting:,} tokens (--vocab-size {fitting})" if fitting else ""
+    return (
+        f" The vocabulary is large for the text ({tokens:,} tokens for {format_size(size)}): many tokens occur fewer "
+        f"than five times in it, too rarely to be learnt. Give more text, {format_size(BYTES_PER_TOKEN * tokens)} or "
+        f"more{or_fewer}."
+    )
+
+
 def _judge_length(start: Start, text: TextCoverage) -> Verdict:
     """Judge a transfer whose tokenizer does not shorten the text."""
     size = sum(start.origins.values())
@@ -241,8 +329,8 @@ def _judge_length(start: Start, text: TextCoverage) -> Verdict:
         return Verdict("poor", reason, {"vocab_size": str(DEFAULT_VOCABULARY)})
     return Verdict(
         "poor",
-        f"{found}: the text seems to be in a language that the model knows, which needs no new vocabulary. Give text "
-        "in the target language (--corpus), or train the model as it is.",
+        f"{found}: the text is probably not ordinary sentences, or in a language that the model knows, which needs no "
+        "new vocabulary. Give text in the target language (--corpus), or train the model as it is.",
     )
 
 

@@ -15,7 +15,7 @@ from relexify.methods.fvt import fvt
 from relexify.methods.parts.copying import special
 from relexify.mixture import Fallback, Mixture, Origin, PrecomputedRows, first_of, mixture_of_rows
 from relexify.steps import ResultTable
-from relexify.systems.transfer.assessment.start import DictionaryCheck, Start, TextCoverage
+from relexify.systems.transfer.assessment.start import BitextCheck, DictionaryCheck, Start, TextCoverage
 from relexify.systems.transfer.assessment.summary import (
     compare_with_transfer,
     summarise_notes,
@@ -79,6 +79,7 @@ START = Start(
     bits_per_byte={"original": 3.351, "random": 3.3, "shuffle": 3.8, "blend": 2.9},
     text=TextCoverage(30_000, 4_000, "word", 12_827, 6_111, {"special": 0.0, "mixed": 0.96, "none": 0.04}),
     dictionary=DictionaryCheck(tokens=5, text_share=0.31, words=300, related=0.71),
+    bitext=BitextCheck(pairs=3_000, tokens=6, text_share=0.52, overlap=0.8, shared=4),
 )
 NOTES = {**START.as_notes(), "method": "blend", "graft": {"origins": START.origins}}
 
@@ -96,6 +97,13 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     assert scores[2] == ["random rows: drawn at random, no evidence", "3.300"]
     assert ["share of the text that they make up", "31.0%"] in rows["Dictionary"]
     assert ["related words with related translations (chance: 50%)", "71.0% of 300"] in rows["Dictionary"]
+    assert rows["Parallel text"][1:] == [
+        ["pairs of sentences", "3,000"],
+        ["words of the text that it has", "80.0%"],
+        ["tokens that are built from it", "6"],
+        ["share of the text that they make up", "52.0%"],
+        ["of these tokens, also in the dictionary", "4"],
+    ]
     assert verdict.startswith("This is a good start.")
     assert summarise_notes({"trained_from": "elsewhere"}) == []
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from relexify.systems.transfer.assessment.dictionary import related_translations
-from relexify.systems.transfer.assessment.start import DictionaryCheck, Start, TextCoverage, cover_text
+from relexify.systems.transfer.assessment.start import BitextCheck, DictionaryCheck, Start, TextCoverage, cover_text
 from relexify.systems.transfer.assessment.verdict import judge
 from tests import pico
 
@@ -296,7 +296,7 @@ def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
 
 @pytest.mark.parametrize(("target_tokens", "start"), [(900, "poor"), (899, "open"), (810, "good")])
 def test_a_text_that_the_new_tokenizer_does_not_shorten_is_no_reason_for_a_transfer(target_tokens, start):
-    text = TextCoverage(4_000, 700, "word", 900, target_tokens, {"mixed": 1.0})
+    text = TextCoverage(4_000, 300, "word", 900, target_tokens, {"mixed": 1.0})
     verdict = judge(replace(GOOD, text=text))
     assert verdict.start == start
     assert ("no fewer tokens for the text (900) than the model's own (900)" in verdict.reason) == (start == "poor")
@@ -305,10 +305,10 @@ def test_a_text_that_the_new_tokenizer_does_not_shorten_is_no_reason_for_a_trans
 
 @pytest.mark.parametrize(
     ("size", "words", "changes"),
-    [(300, "its 300 tokens are probably too few", {"vocab_size": "32000"}), (8_000, "a language that the model", {})],
+    [(300, "its 300 tokens are probably too few", {"vocab_size": "32000"}), (8_000, "is probably not ordinary", {})],
 )
-def test_a_vocabulary_that_is_too_small_is_told_from_text_in_the_language_of_the_model(size, words, changes):
-    text = TextCoverage(4_000, 700, "word", 900, 900, {"mixed": 1.0})
+def test_a_vocabulary_that_is_too_small_is_told_from_text_that_no_vocabulary_shortens(size, words, changes):
+    text = TextCoverage(4_000, 300, "word", 900, 900, {"mixed": 1.0})
     verdict = judge(replace(GOOD, text=text, origins={"mixed": size}))
     assert words in verdict.reason
     assert verdict.changes == changes
@@ -321,3 +321,67 @@ def test_the_verdict_has_the_score_of_the_model_once():
 def test_a_method_whose_rows_have_no_evidence_is_called_a_baseline_without_scores_too():
     start = replace(GOOD, method="random", origins={"none": 990, "special": 10, "mixed": 0}, bits_per_byte={})
     assert "random uses no evidence" in judge(start).reason
+
+
+KNOWN = TextCoverage(8_192, 1_400, "word", 1_834, 1_792, {"mixed": 1.0})
+"""Held-out English under the tokenizer of an English model, and under one with 8,000 tokens."""
+
+
+@pytest.mark.parametrize("size", [300, 8_000, 32_000])
+def test_text_in_the_language_of_the_model_needs_no_transfer_however_large_the_vocabulary_is(size):
+    scores = {"original": 1.035, "random": 2.4, "shuffle": 2.5, "blend": 1.6}
+    start = replace(GOOD, text=KNOWN, bits_per_byte=scores, origins={"mixed": size}, corpus_bytes=3_000_000)
+    verdict = judge(replace(start, trained_vocabulary=True))
+    assert verdict.start == "poor"
+    assert not verdict.is_needed
+    assert not verdict.changes
+    assert "its own tokenizer needs only 1.31 tokens per word" in verdict.reason
+    assert "It predicts the text with 1.035 bits per byte, and after this transfer with 1.600" in verdict.reason
+    assert "relexify prune" in verdict.reason
+    assert "larger vocabulary" not in verdict.reason
+    early = judge(replace(start, bits_per_byte={}))
+    assert not early.is_needed
+    assert "bits per byte" not in early.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": replace(KNOWN, source_tokens=3_100, target_tokens=3_000)},  # many tokens per word
+        {"text": replace(KNOWN, target_tokens=1_600)},  # the new tokenizer shortens the text
+        {"text": replace(KNOWN, unit="character")},
+        {"bits_per_byte": {"original": 2.0, "random": 2.4, "shuffle": 2.5, "blend": 1.9}},  # worse than the new one
+        {"text": None},
+    ],
+)
+def test_a_language_that_the_model_does_not_know_needs_a_transfer(changes):
+    scores = {"original": 1.035, "random": 2.4, "shuffle": 2.5, "blend": 1.6}
+    known = replace(GOOD, text=KNOWN, bits_per_byte=scores)
+    assert not judge(known).is_needed
+    assert judge(replace(known, **changes)).is_needed
+
+
+def test_the_verdict_says_what_parallel_text_contributes_and_if_it_hardly_has_words_of_the_text():
+    check = BitextCheck(pairs=3_000, tokens=400, text_share=0.61, overlap=0.79, shared=120)
+    reason = judge(replace(GOOD, bitext=check)).reason
+    expected = "Parallel text (3,000 pairs) gives meanings to 400 tokens, 61% of the text"
+    assert reason.endswith(f"{expected}; the dictionary has 120 of these tokens too.")
+    assert judge(replace(GOOD, bitext=replace(check, shared=None, overlap=None))).reason.endswith(f"{expected}.")
+    foreign = judge(replace(GOOD, bitext=replace(check, overlap=0.04)))
+    assert "it has only 4% of the words of the text, so it is small, or not in the language" in foreign.reason
+    assert foreign.start == "good"
+    assert "Parallel text" not in judge(GOOD).reason
+
+
+@pytest.mark.parametrize(
+    ("size", "advice"),
+    [(99_000, "100 kB or more."), (31_000, "100 kB or more."), (100_000, None), (9_000, None), (None, None)],
+)
+def test_the_verdict_says_that_a_vocabulary_is_too_large_for_its_text(size, advice):
+    start = replace(GOOD, corpus_bytes=size, trained_vocabulary=True)
+    reason = judge(start).reason
+    assert ("The vocabulary is large for the text" in reason) == (advice is not None)
+    assert reason.endswith(advice or "")
+    assert "is large for the text" not in judge(replace(start, trained_vocabulary=False)).reason
+    large = judge(replace(start, origins={"mixed": 32_000}, corpus_bytes=3_168_000)).reason
+    assert large.endswith("Give more text, 3.2 MB or more, or at most 31,000 tokens (--vocab-size 31000).")

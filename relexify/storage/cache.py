@@ -23,7 +23,7 @@ from relexify.storage.files import MARKER, write_folder, writing_failed
 from relexify.storage.fingerprint import fingerprint
 from relexify.version import __version__
 
-__all__ = ["cache_folder", "cached", "cached_folder", "has_entries"]
+__all__ = ["cache_folder", "cached", "cached_folder", "entry_path", "has_entries"]
 
 FORMAT = 1
 """Version of the layout and of the content of entries; entries of another version are not found. The version of
@@ -65,7 +65,7 @@ def cached(
         save: Writes it into an empty folder.
         load: Reads it from that folder; raises `InputError` if the content is invalid.
     """
-    path = _path(kind, key)
+    path = entry_path(kind, key)
     found = _read(kind, path, load)
     if found is not None:
         return found[0]
@@ -88,7 +88,7 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
     Raises:
         OutputError: There is no space for it in the cache, nor in a temporary folder.
     """
-    path = _path(kind, key)
+    path = entry_path(kind, key)
     if _read(kind, path, lambda folder: folder) is not None or _write(kind, path, write):
         return path
     temporary = Path(tempfile.mkdtemp(prefix=f"relexify-{path.parent.name}-"))
@@ -100,14 +100,15 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
     return temporary
 
 
+def entry_path(kind: str, key: object) -> Path:
+    """Return the folder of an entry, which may not exist; arguments as in `cached`."""
+    name = fingerprint({"format": FORMAT, "version": __version__, "kind": kind, "key": key})
+    return cache_folder() / kind / name[:32]
+
+
 def has_entries(kind: str) -> bool:
     """Whether the cache holds anything of a kind."""
     return any((cache_folder() / kind).glob(f"*/{_ENTRY}"))
-
-
-def _path(kind: str, key: object) -> Path:
-    name = fingerprint({"format": FORMAT, "version": __version__, "kind": kind, "key": key})
-    return cache_folder() / kind / name[:32]
 
 
 def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result] | None:

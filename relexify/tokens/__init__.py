@@ -15,7 +15,7 @@ pruning.py         remove tokens that a text never uses
 rebuilding.py      change the vocabulary of a tokenizer, which the two above do
 """
 
-from relexify.tokens.encoding import Encoder, encoder_of, separator_of
+from relexify.tokens.encoding import Encoder, StreamEncoding, encoder_of, separator_of
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
@@ -44,6 +44,7 @@ __all__ = [
     "Encoder",
     "Extension",
     "Spelling",
+    "StreamEncoding",
     "TokenForm",
     "TokenizerFamily",
     "Vocabulary",

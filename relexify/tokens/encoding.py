@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from relexify.errors import VocabularyError
 from relexify.storage.fingerprint import fingerprint
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoder", "encodable_batches", "encoder_of", "separator_of", "used_tokens"]
+__all__ = ["Encoder", "StreamEncoding", "encodable_batches", "encoder_of", "separator_of", "used_tokens"]
 
 _BATCH = 1000  # lines
 
@@ -58,6 +60,27 @@ def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
     raise VocabularyError(
         "the tokenizer has no token to put between paragraphs (neither eos_token, sep_token nor bos_token): set one"
     )
+
+
+@dataclass(frozen=True)
+class StreamEncoding:
+    """Encodes texts into one array, for other processes too: they need not import transformers for it.
+
+    Attributes:
+        encode: That of an `Encoder`.
+        separator: The id after each text.
+        dtype: The type of the array.
+    """
+
+    encode: Callable[[list[str]], Iterable[Sequence[int]]]
+    separator: int
+    dtype: str
+
+    def __call__(self, texts: list[str] | np.ndarray) -> np.ndarray:
+        """Return the ids of texts; an array of ids is returned as it is."""
+        if isinstance(texts, np.ndarray):
+            return texts
+        return np.fromiter(chain.from_iterable((*ids, self.separator) for ids in self.encode(texts)), self.dtype)
 
 
 @dataclass(frozen=True)

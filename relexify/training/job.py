@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from relexify.storage.work import inherited_notes, is_intermediate
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
-from relexify.training.data.packing import pack
+from relexify.training.data.packing import pack, pack_share
 from relexify.training.options import Training
 from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
@@ -38,6 +39,7 @@ __all__ = [
     "held_out_data",
     "language_data",
     "language_model_job",
+    "share_packing",
     "source_notes",
     "started_processes",
 ]
@@ -142,6 +144,9 @@ def language_model_job(
             "was extended, or leave it out"
         )
     kind = architecture_of(model)
+    share_packing(tokenizer, corpus, held_out)
+    if training.source_corpus is not None:
+        share_packing(tokenizer, training.source_corpus, training.source_held_out)
     with processes.main_process_first():
         if training.source_corpus is None:
             target = language_data(model, tokenizer, corpus, held_out, training)
@@ -202,8 +207,7 @@ def language_data(
         training: The options.
         language: Its name in the log, if there are several.
     """
-    whole = Corpus.open(corpus)
-    train_text, kept = whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
+    train_text, kept = _both_sides(corpus, held_out)
     windows = held_out_data(model, tokenizer, kept, training)
     packed = pack(train_text, tokenizer, excluding=kept)
     length, masking, seed = training.length, training.masking, training.seed
@@ -213,6 +217,20 @@ def language_data(
     logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:])
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
+
+
+def share_packing(tokenizer: PreTrainedTokenizerBase, corpus: TextSource, held_out: TextSource | None) -> None:
+    """Let the processes that were started together tokenize the text of `language_data`, each a share of it.
+
+    They all call it, and then `language_data`, the first of them before the others. Arguments as for `language_data`.
+    """
+    processes = started_processes()
+    if processes.num_processes == 1:
+        return
+    train_text, kept = _both_sides(corpus, held_out)
+    rank, ranks = processes.process_index, processes.num_processes
+    pack_share(train_text, tokenizer, excluding=kept, rank=rank, ranks=ranks)
+    processes.wait_for_everyone()
 
 
 def held_out_data(
@@ -241,7 +259,14 @@ def source_notes(source: str | Path) -> dict[str, Any]:
 
 def started_processes() -> PartialState:
     """Return the processes that torchrun or accelerate started together; without them, this one alone."""
-    return PartialState(cpu=not torch.cuda.is_available())
+    # Processes wait for the first one while it prepares text, which may take longer than the ten minutes of NCCL.
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))
+
+
+def _both_sides(corpus: TextSource, held_out: TextSource | None) -> tuple[Corpus, Corpus]:
+    """Return text to train on and text to score on; arguments as for `language_data`."""
+    whole = Corpus.open(corpus)
+    return whole.split(HELD_OUT_EVERY) if held_out is None else (whole, Corpus.open(held_out))
 
 
 def _command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,9 +27,9 @@ from relexify.errors import InputError, OutputError, VocabularyError
 from relexify.processes import PROCESSES
 from relexify.progress import report_to
 from relexify.text import Corpus
-from relexify.tokens import separator_of
+from relexify.tokens import StreamEncoding, encoder_of, separator_of
 from relexify.training.data import packing
-from relexify.training.data.packing import pack
+from relexify.training.data.packing import pack, pack_share
 from tests import pico
 from tests.processes import count_started, in_a_process
 from tests.training.runs import packed_in
@@ -132,6 +136,86 @@ def test_the_number_of_processes_does_not_change_the_files(
         files.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert files[0] == files[1] == files[2]
     assert packed.tokens.tolist() == plain_ids(tokenizer, [line for line in lines if line not in LINES[:3]])
+
+
+def test_processes_that_tokenize_import_neither_transformers_nor_torch(tokenizer: Any) -> None:
+    function = pickle.dumps(StreamEncoding(encoder_of(tokenizer).encode, 0, "<u2"))
+    code = (
+        "import pickle, sys\npickle.load(sys.stdin.buffer)(['some text'])\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], input=function, check=True)
+
+
+SMALL_SHARDS = {"_BATCH_BYTES": 1_000, "_SHARD": 2}
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> Callable[..., dict[str, bytes]]:
+    """Return a function for the files of the entry that some processes write together, given their ranks."""
+    for name, value in SMALL_SHARDS.items():
+        monkeypatch.setattr(packing, name, value)
+    corpus, held_out = Corpus.from_lines(LINES * 5), Corpus.from_lines(LINES[:3])
+
+    def pack_in(folder: str, *ranks: tuple[int, int], spoil: Callable[[list[Path]], Any] = len) -> dict[str, bytes]:
+        monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / folder))
+        for rank, number in ranks:
+            pack_share(corpus, tokenizer, excluding=held_out, rank=rank, ranks=number)
+        spoil(sorted((tmp_path / folder).glob("packed-text-shards/*/*.bin")))
+        pack(corpus, tokenizer, excluding=held_out)
+        assert not list((tmp_path / folder).glob("packed-text-shards/*")), "the shards are left"
+        (entry,) = (tmp_path / folder).glob("packed-text/*")
+        return {path.name: path.read_bytes() for path in entry.iterdir()}
+
+    return pack_in
+
+
+def test_several_hosts_write_the_files_that_one_process_writes(shared: Callable[..., dict[str, bytes]]) -> None:
+    found: list[int] = []
+
+    def count(shards: list[Path]) -> None:
+        found.append(len(shards))
+
+    alone = shared("alone", spoil=count)
+    assert shared("two", (0, 2), (1, 2), spoil=count) == alone
+    assert shared("three", (2, 3), (0, 3), (1, 3), spoil=count) == alone
+    assert found[0] == 0
+    assert found[1] == found[2] > 6, "the first shard is left to the end, all others are not"
+
+
+def test_shards_of_killed_hosts_and_of_other_numbers_of_hosts_are_used(
+    shared: Callable[..., dict[str, bytes]],
+) -> None:
+    alone = shared("alone")
+    assert shared("one of two", (1, 2)) == alone
+    assert shared("other number", (1, 2), (0, 3), (1, 3), (2, 3)) == alone
+    assert shared("lost", (0, 2), (1, 2), spoil=lambda shards: shards[2].unlink()) == alone
+    assert shared("cut", (0, 2), (1, 2), spoil=lambda shards: shards[2].write_bytes(shards[2].read_bytes()[:-2])) == (
+        alone
+    )
+    assert shared("empty", (0, 2), (1, 2), spoil=lambda shards: shards[0].write_bytes(b"")) == alone
+
+
+def test_shards_are_used_instead_of_the_text(tokenizer: Any, shared: Callable[..., dict[str, bytes]]) -> None:
+    def replace_tokens(shards: list[Path]) -> None:
+        tokens = np.frombuffer(shards[0].read_bytes()[16:], "<u2")
+        changed = np.roll(tokens, 1).tobytes()
+        shards[0].write_bytes(hashlib.blake2b(changed, digest_size=16).digest() + changed)
+
+    assert shared("changed", (1, 2), spoil=replace_tokens) != shared("alone")
+
+
+def test_a_share_of_a_small_text_or_in_a_cache_that_cannot_be_written_is_nothing(
+    tokenizer: Any, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in (0, 1):
+        pack_share(Corpus.from_lines(LINES), tokenizer, rank=rank, ranks=2)
+    assert not list(cache.glob("packed-text*"))
+    for name, value in SMALL_SHARDS.items():
+        monkeypatch.setattr(packing, name, value)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "file"))
+    pack_share(Corpus.from_lines(LINES * 5), tokenizer, rank=0, ranks=2)
 
 
 def test_truncation_or_padding_left_on_by_a_caller_changes_neither_ids_nor_name(

@@ -13,7 +13,11 @@ import torch
 from accelerate import DistributedType, PartialState
 
 from relexify.errors import InputError
+from relexify.pretrained.loading import load_tokenizer
+from relexify.text import Corpus
 from relexify.training.curve import Curve
+from relexify.training.data import packing
+from relexify.training.job import share_packing, started_processes
 from relexify.training.options import Training
 from relexify.training.result import CURVE_FILE, TrainingResult
 from tests.processes import in_two_processes
@@ -131,3 +135,33 @@ def assert_rejected(run: Run) -> None:
 
 def test_a_batch_that_two_processes_cannot_share_is_rejected(run_of):
     assert in_two_processes(assert_rejected, run_of()) == 0
+
+
+def pack_in_shares(run: Run) -> None:
+    """For each of two processes: tokenize a share of the text, and then read all of it."""
+    packing._BATCH_BYTES, packing._SHARD = 200, 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(run.cache))
+        tokenizer = load_tokenizer(run.source)
+        share_packing(tokenizer, run.corpus, run.held_out)
+        started_processes().wait_for_everyone()
+        shards = sorted(path.stem for path in run.cache.glob("packed-text-shards/*/*.bin"))
+        assert len(shards) > 4
+        assert shards == [f"{number:06}" for number in range(1, len(shards) + 1)], "a process has not done its share"
+        started_processes().wait_for_everyone()
+        with started_processes().main_process_first():
+            packing.pack(Corpus.open(run.corpus), tokenizer, excluding=Corpus.open(run.held_out))
+
+
+def test_two_processes_share_the_tokenizing_and_write_what_one_writes(run_of, tmp_path):
+    run = replace(run_of("gpt2"), cache=tmp_path / "own")
+    assert in_two_processes(pack_in_shares, run) == 0
+    (together,) = run.cache.glob("packed-text/*")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RELEXIFY_CACHE", str(tmp_path / "other"))
+        tokenizer = load_tokenizer(run.source)
+        packing.pack(Corpus.open(run.corpus), tokenizer, excluding=Corpus.open(run.held_out))
+    (alone,) = (tmp_path / "other").glob("packed-text/*")
+    assert together.name == alone.name
+    for path in alone.iterdir():
+        assert (together / path.name).read_bytes() == path.read_bytes(), path.name

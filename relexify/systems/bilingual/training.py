@@ -20,6 +20,7 @@ from relexify.training.job import (
     TrainingData,
     TrainingJob,
     language_data,
+    share_packing,
     source_notes,
     started_processes,
 )
@@ -105,11 +106,12 @@ def _bilingual_job(
     data: dict[str, LanguageData] = {}
     for language, (text, scored_on) in texts.items():
         member, tokenizer = model.for_language(language), bundle.tokenizers[language]
-        with processes.main_process_first():
-            try:
+        try:
+            share_packing(tokenizer, text, scored_on)
+            with processes.main_process_first():
                 data[language] = language_data(member, tokenizer, text, scored_on, training, language=language)
-            except InputError as error:
-                raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
+        except InputError as error:
+            raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 
     def load(folder: Path | None) -> BilingualModel:
         if folder is None:  # the model before training, which training has changed in place

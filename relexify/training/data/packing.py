@@ -8,27 +8,35 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shutil
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from relexify.errors import InputError
+from relexify.errors import InputError, OutputError
 from relexify.processes import map_in_order
 from relexify.progress import Advance, track
-from relexify.storage.cache import cached_folder
+from relexify.storage.cache import cached_folder, entry_path
+from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.text import Corpus, count_bytes, make_encodable
-from relexify.tokens import Encoder, encoder_of, separator_of
+from relexify.tokens import StreamEncoding, encoder_of, separator_of
 
-__all__ = ["PackedText", "pack"]
+__all__ = ["PackedText", "pack", "pack_share"]
 
 TOKENS_FILE, SUMMARY_FILE = "tokens.bin", "packed.json"
 _BATCH_BYTES = 1_000_000
 """Bytes of text that are tokenized at once."""
+_SHARD = 16
+"""Batches in a shard, which one of several processes on several hosts tokenizes."""
+_DIGEST_BYTES = 16
+_KIND = "packed-text"
 
 logger = logging.getLogger(__name__)
 
@@ -94,24 +102,114 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
         OutputError: The tokens cannot be written.
         VocabularyError: The tokenizer has no token to end a paragraph with.
     """
+    plan = _plan(corpus, tokenizer, excluding)
+    path = cached_folder(_KIND, plan.key, lambda folder: _write(folder, plan))
+    shutil.rmtree(plan.shards, ignore_errors=True)
+    summary = _Summary(**json.loads((path / SUMMARY_FILE).read_bytes()))
+    tokens = np.memmap(path / TOKENS_FILE, summary.dtype, "r")
+    name = fingerprint(plan.key)
+    return PackedText(tokens, summary.separator, summary.paragraphs, summary.bytes, summary.left_out, name)
+
+
+def pack_share(
+    corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpus | None = None, rank: int, ranks: int
+) -> None:
+    """Tokenize the share of one of several processes, which may run on several hosts that share the cache.
+
+    Every process reads the whole text, and tokenizes each `ranks`-th shard of it into a file in the cache. One of them
+    calls `pack` when all have finished, which joins the shards, and tokenizes those that it does not find. So a process
+    that was killed, another number of processes, and hosts that do not share a cache change nothing but the time. The
+    first shard is always left to `pack`, so that nothing is written for a small text.
+
+    Args:
+        corpus: As for `pack`.
+        tokenizer: As for `pack`.
+        excluding: As for `pack`.
+        rank: The number of this process, from 0.
+        ranks: The number of processes.
+
+    Raises:
+        InputError: The text cannot be read, or it is empty.
+        VocabularyError: The tokenizer has no token to end a paragraph with.
+    """
+    plan = _plan(corpus, tokenizer, excluding)
+    if entry_path(_KIND, plan.key).exists():
+        return
+    numbers: deque[int] = deque()
+
+    def own_batches() -> Iterator[list[str]]:
+        for number, shard in _shards(_batches(plan, _Summary("", 0), lambda size, status="": None)):
+            if number and number % ranks == rank and plan.read_shard(number) is None:
+                for texts in shard:
+                    numbers.append(number)
+                    yield texts
+
+    tokenized = ((numbers.popleft(), tokens) for tokens in map_in_order(plan.tokenize, own_batches()))
+    try:
+        for number, parts in groupby(tokenized, key=itemgetter(0)):
+            plan.write_shard(number, np.concatenate([tokens for _, tokens in parts]))
+    except OutputError as error:  # a cache that cannot be written, which `pack` reports
+        logger.debug("no shards of packed text are kept (%s)", error)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is tokenized, how, and where.
+
+    Attributes:
+        corpus: The text.
+        excluding: Held-out text.
+        tokenize: Tokenizes a batch.
+        key: Everything that the tokens depend on.
+        shards: The folder for shards.
+    """
+
+    corpus: Corpus
+    excluding: Corpus | None
+    tokenize: StreamEncoding
+    key: Mapping[str, object]
+    shards: Path
+
+    def write_shard(self, number: int, tokens: np.ndarray) -> None:
+        """Write the tokens of a shard after their hash."""
+        content = tokens.tobytes()
+        write_file(self.shards / f"{number:06}.bin", _hash(content) + content)
+
+    def read_shard(self, number: int) -> np.ndarray | None:
+        """Return the tokens of a shard; None if it is not there, or damaged."""
+        try:
+            content = (self.shards / f"{number:06}.bin").read_bytes()
+        except OSError:
+            return None
+        digest, tokens = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        return np.frombuffer(tokens, self.tokenize.dtype) if _hash(tokens) == digest else None
+
+
+def _plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus | None) -> _Plan:
     encoder, separator = encoder_of(tokenizer), separator_of(tokenizer)
     key = {"corpus": corpus, "excluding": excluding, "tokenizer": encoder.identity, "separator": separator}
     highest = max(tokenizer.get_vocab().values())
     dtype = "<u2" if highest <= np.iinfo(np.uint16).max else "<u4"
-    path = cached_folder(
-        "packed-text", key, lambda folder: _write(folder, corpus, encoder, _Summary(dtype, separator), excluding)
-    )
-    summary = _Summary(**json.loads((path / SUMMARY_FILE).read_bytes()))
-    tokens = np.memmap(path / TOKENS_FILE, summary.dtype, "r")
-    return PackedText(tokens, separator, summary.paragraphs, summary.bytes, summary.left_out, fingerprint(key))
+    tokenize = StreamEncoding(encoder.encode, separator, dtype)
+    return _Plan(corpus, excluding, tokenize, key, entry_path(f"{_KIND}-shards", key))
 
 
-def _write(folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, excluding: Corpus | None) -> None:
+def _write(folder: Path, plan: _Plan) -> None:
     """Fill a folder with the tokens of a corpus and their summary."""
-    held_out = frozenset(_digest(make_encodable(line)) for line in _read(excluding)) if excluding else frozenset()
-    tokenize = _Tokenize(encoder.encode, summary.separator, summary.dtype)
+    corpus, excluding = plan.corpus, plan.excluding
+    summary = _Summary(plan.tokenize.dtype, plan.tokenize.separator)
+
+    def untokenized(batches: Iterable[list[str]]) -> Iterator[list[str] | np.ndarray]:
+        """Yield the tokens of a shard that is there instead of its batches."""
+        for number, shard in _shards(batches):
+            tokens = plan.read_shard(number)
+            if tokens is None:
+                yield from shard
+            else:
+                yield tokens
+
     with open(folder / TOKENS_FILE, "wb") as stream, track("packing text", corpus.size()) as advance:
-        for tokens in map_in_order(tokenize, _batches(corpus, held_out, summary, advance)):
+        for tokens in map_in_order(plan.tokenize, untokenized(_batches(plan, summary, advance))):
             stream.write(tokens.data)
             summary.tokens += len(tokens)
     if excluding is not None and not summary.paragraphs:
@@ -125,24 +223,12 @@ def _write(folder: Path, corpus: Corpus, encoder: Encoder, summary: _Summary, ex
     (folder / SUMMARY_FILE).write_text(json.dumps(asdict(summary)))
 
 
-@dataclass(frozen=True)
-class _Tokenize:
-    """Returns the tokens of texts, each with the separator after it."""
-
-    encode: Callable[[list[str]], Iterable[Sequence[int]]]
-    separator: int
-    dtype: str
-
-    def __call__(self, texts: list[str]) -> np.ndarray:
-        ids = chain.from_iterable((*ids, self.separator) for ids in self.encode(texts))
-        return np.fromiter(ids, self.dtype)
-
-
-def _batches(corpus: Corpus, held_out: frozenset[bytes], summary: _Summary, advance: Advance) -> Iterator[list[str]]:
+def _batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterator[list[str]]:
     """Yield the paragraphs to keep, about a megabyte at a time, so that long ones do not fill the memory."""
+    held_out = frozenset(_digest(make_encodable(line)) for line in _read(plan.excluding)) if plan.excluding else ()
     texts: list[str] = []
     size = 0
-    for line in _read(corpus):
+    for line in _read(plan.corpus):
         text = make_encodable(line)
         length = count_bytes(text) + 1  # with the line break
         size += length
@@ -161,6 +247,12 @@ def _batches(corpus: Corpus, held_out: frozenset[bytes], summary: _Summary, adva
     advance(size)
 
 
+def _shards(batches: Iterable[list[str]]) -> Iterator[tuple[int, Iterator[list[str]]]]:
+    """Yield the number of each shard and its batches; those that are not taken are read all the same, and counted."""
+    for number, shard in groupby(enumerate(batches), key=lambda batch: batch[0] // _SHARD):
+        yield number, (texts for _, texts in shard)
+
+
 def _read(corpus: Corpus) -> Iterator[str]:
     """Yield the paragraphs; a failure to read must not be reported as a failure to write the cache."""
     try:
@@ -171,4 +263,8 @@ def _read(corpus: Corpus) -> Iterator[str]:
 
 def _digest(paragraph: str) -> bytes:
     """Return 16 bytes that identify a held-out paragraph, so that not all of them must be held in memory."""
-    return hashlib.blake2b(paragraph.strip().encode(), digest_size=16).digest()
+    return _hash(paragraph.strip().encode())
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()

@@ -86,7 +86,13 @@ MEANT_ON_PAGE = {
     "evaluation.md": {"MODEL": "bert-base-cased"},
     "advise.md": {"--dictionary swahili.txt": "en-sw.tsv", "en6.txt": "english.txt"},
     "extension.md": {"--dictionary swahili.txt": "en-sw.tsv"},
-    "results.md": {"MODEL": "gpt2-swahili-trained", "GRAFTED": "gpt2-swahili"},
+    "results.md": {
+        "MODEL": "gpt2-swahili-trained",
+        "GRAFTED": "gpt2-swahili",
+        "all-minilm-l6-v2": "bert-base-cased",
+        "--word music": "river",
+        "--vectors en.safetensors": "cc.en.300.bin",
+    },
     "methods.md": {"--rank 400": "8"},
     "compression.md": {"--rank 200": "8", "--set rank=200": "rank=8"},
     "summary.md": {

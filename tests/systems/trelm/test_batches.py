@@ -133,6 +133,15 @@ def test_second_segments_follow_the_first_in_half_of_the_cases(tmp_path: Any) ->
         is_block = bool((blocks == together).all(axis=1).any())
         assert is_block == (label == 0), "BERT's pretrained head scores a continuation first"
     assert rows["token_type_ids"][0].tolist() == [0] * 10 + [1] * 10
+    # A segment that does not follow comes from any other block, and not always from the next one.
+    others = np.flatnonzero(rows["next_sentence_label"].numpy() == 1)
+    places = {
+        int((seconds - firsts) % pairs.count)
+        for row in whole[others]
+        for firsts in np.flatnonzero((blocks[:, :8] == row[1:9]).all(axis=1))
+        for seconds in np.flatnonzero((blocks[:, 8:] == row[10:-1]).all(axis=1))
+    }
+    assert len(places) > pairs.count / 2
     alone = pairs.batch([7])
     assert all(torch.equal(alone[name][0], rows[name][7]) for name in rows)
 

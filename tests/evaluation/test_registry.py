@@ -34,6 +34,24 @@ def test_every_task_is_documented():
     assert [name for name in TASKS if f"`{name}`" not in page] == []
 
 
+@pytest.mark.parametrize(
+    ("task", "metrics"),
+    [
+        ("cola", ["Matthews correlation", "accuracy"]),
+        ("sst-2", ["accuracy"]),
+        ("mrpc", ["mean of accuracy and F1", "accuracy", "F1"]),
+        ("qqp", ["mean of accuracy and F1", "accuracy", "F1"]),
+        ("sts-b", ["mean of Pearson and Spearman", "Pearson correlation", "Spearman correlation"]),
+        ("mnli", ["accuracy"]),
+        ("qnli", ["accuracy"]),
+        ("rte", ["accuracy"]),
+    ],
+)
+def test_glue_tasks_have_the_scores_of_glue(task, metrics):
+    gold, predicted = ([1.0, 2.0, 4.0], [1.0, 3.0, 4.0]) if task == "sts-b" else (["0", "1", "1"], ["0", "1", "0"])
+    assert [score.metric for score in TASKS[task].metric(gold, predicted, task=task)] == metrics
+
+
 def test_a_task_is_one_entry(tmp_path, monkeypatch):
     monkeypatch.setattr(TASKS, "_entries", dict(TASKS))
     task = Task("letters", read=lambda path: list(str(path)), predicts="class", metric=accuracy_alone,

@@ -59,6 +59,9 @@ random rotation, as a control. Vectors that are in one space already, such as mu
 _FORM_WORDS = 50_000
 """Words with vectors that show which Unicode form these are in, the most frequent ones."""
 
+_BLOCK = 4_096
+"""Rows of an embedding that are read at once for their mean."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -71,6 +74,7 @@ class Inputs:
         target: The target language's tokenizer.
         evidence: Texts, dictionary, parallel text and vectors.
         read_embedding: Returns the model's input embedding [tokens × d].
+        read_rows: Returns some of its rows, by a slice or their ids; without it, they are taken from the whole.
         read_output: Returns the output embedding [tokens × d] of a model that has one apart from the input embedding.
         read_donor: Returns the tokenizer and the input embedding [tokens × d'] of a model of the target language.
         read_model: Returns the model itself, for methods that run it.
@@ -90,6 +94,7 @@ class Inputs:
     target: PreTrainedTokenizerFast
     evidence: Evidence
     read_embedding: Callable[[], np.ndarray] = field(metadata=NO_EFFECT)
+    read_rows: Callable[[slice | np.ndarray], np.ndarray] | None = field(default=None, metadata=NO_EFFECT)
     read_output: Callable[[], np.ndarray | None] = field(default=lambda: None, metadata=NO_EFFECT)
     read_donor: Callable[[], tuple[PreTrainedTokenizerFast, np.ndarray]] | None = field(
         default=None, metadata=NO_EFFECT
@@ -144,6 +149,17 @@ class Inputs:
     def embedding(self) -> np.ndarray:
         """The model's input embedding [tokens × d]."""
         return self.read_embedding()
+
+    def centred_rows(self, ids: np.ndarray) -> np.ndarray:
+        """Return rows of the model's input embedding [n × d] less the mean of all; few are in memory at once."""
+        read = self.read_rows or self.embedding.__getitem__
+        picked = read(ids)
+        total, count = np.zeros(picked.shape[1]), 0
+        while len(rows := read(slice(count, count + _BLOCK))):
+            total += rows.sum(axis=0, dtype=np.float64)
+            count += len(rows)
+        centred: np.ndarray = picked - (total / count).astype(picked.dtype)
+        return centred
 
     @cached_property
     def output_embedding(self) -> np.ndarray | None:

@@ -79,10 +79,10 @@ def count_rows(model: PreTrainedModel) -> int:
     return int(embedding.weight.shape[0])
 
 
-def weight_rows(module: nn.Module) -> np.ndarray:
-    """Return the weight of an embedding or a head as float32 [rows × width]."""
+def weight_rows(module: nn.Module, which: slice | np.ndarray = slice(None)) -> np.ndarray:
+    """Return the weight of an embedding or a head, or some rows of it, as float32 [rows × width]."""
     weight: torch.Tensor = module.weight  # type: ignore[assignment]
-    rows: np.ndarray = weight.detach().float().cpu().numpy()
+    rows: np.ndarray = weight.detach()[which].float().cpu().numpy()
     return rows
 
 

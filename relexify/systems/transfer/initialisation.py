@@ -126,6 +126,7 @@ def method_inputs(
         target=target,
         evidence=evidence,
         read_embedding=lambda: weight_rows(model.get_input_embeddings()),
+        read_rows=lambda which: weight_rows(model.get_input_embeddings(), which),
         read_output=read_output,
         read_donor=None if options.donor is None else read_donor,
         read_model=lambda: model,

@@ -111,5 +111,7 @@ def _measure_related(inputs: Inputs, translated: Mixture) -> tuple[int, float | 
     ids = np.array(list(by_word.values()), np.int64)
     if len(ids) < FEWEST_WORDS:
         return len(ids), None
-    meanings = translated.apply(inputs.embedding - inputs.embedding.mean(axis=0))
-    return len(ids), related_translations(vectors.matrix[ids], meanings[ids], seed=inputs.seed)
+    weights = translated.weights[ids]
+    sources = np.unique(weights.indices)
+    meanings = weights[:, sources] @ inputs.centred_rows(sources)
+    return len(ids), related_translations(vectors.matrix[ids], meanings, seed=inputs.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,25 @@ def test_what_all_rows_have_in_common_says_nothing_about_translations():
     )
     assert plain.words > 300
     assert shifted.related == pytest.approx(plain.related, abs=1e-9)
+
+
+@pytest.mark.usefixtures("cache")
+def test_the_embedding_of_a_large_model_is_never_in_memory_as_a_whole(monkeypatch):
+    monkeypatch.setattr("relexify.methods.inputs._BLOCK", 700)
+    counts, inputs = np.ones(len(TARGET), np.int64), inputs_with(MATERIAL.lexicon.pairs, common=1.0)
+    rows, read = inputs.embedding, []
+
+    def read_rows(which):
+        read.append(len(rows[which]))
+        return rows[which]
+
+    def read_embedding():
+        raise AssertionError("the whole embedding was read")
+
+    by_rows = check_dictionary(replace(inputs, read_embedding=read_embedding, read_rows=read_rows), counts)
+    assert by_rows == check_dictionary(inputs, counts)
+    assert read[1:] == [700, 700, 700, 700, 700, 500, 0]
+    assert 300 < read[0] < len(SOURCE)
 
 
 @pytest.mark.usefixtures("cache")

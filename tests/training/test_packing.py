@@ -530,5 +530,6 @@ def assert_little_memory_is_taken(tokenizer: Any, cache: Path) -> None:
     assert growth < 40_000, f"{growth} KB more for {len(packed)} tokens"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count peak memory in bytes")
 def test_text_and_tokens_are_not_gathered_in_memory(cache: Path, tokenizer: Any) -> None:
     assert in_a_process(assert_little_memory_is_taken, tokenizer, cache) == 0

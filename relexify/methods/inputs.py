@@ -347,13 +347,11 @@ class Inputs:
 
 
 def _paragraphs(text: Corpus | None) -> Iterator[str]:
-    """Yield the paragraphs of text to score on; none if nothing could be held out of a small corpus."""
+    """Yield the paragraphs of text to score on; none if it is empty, which is an error only if it is scored."""
     if text is None:
         return
     try:
         text.ensure_text()
     except InputError:
-        if not text.parts:  # a text that the user gave
-            raise
         return
     yield from text

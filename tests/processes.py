@@ -34,11 +34,17 @@ def in_a_process(target: Callable[..., None], *arguments: Any) -> int | None:
 
 def in_two_processes(target: Callable[..., None], *arguments: Any, **environment: str) -> int | None:
     """As a launcher would have it: where one of the two dies, the other is ended too."""
+    return in_launched_processes(2, target, *arguments, **environment)
+
+
+def in_launched_processes(number: int, target: Callable[..., None], *arguments: Any, **environment: str) -> int | None:
+    """As `in_two_processes`, for any number of them."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    common = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    ranks = [{**common, **environment, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    size = {"WORLD_SIZE": str(number), "LOCAL_WORLD_SIZE": str(number)}
+    common = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), **size, **environment}
+    ranks = [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(number)]
     return in_processes(ranks, target, *arguments)
 
 

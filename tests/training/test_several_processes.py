@@ -20,7 +20,7 @@ from relexify.training.data import packing
 from relexify.training.job import share_packing, started_processes
 from relexify.training.options import Training
 from relexify.training.result import CURVE_FILE, TrainingResult
-from tests.processes import in_two_processes
+from tests.processes import in_launched_processes, in_two_processes
 from tests.training.runs import (
     TRAINING,
     Moment,
@@ -81,7 +81,10 @@ def train_sharded(run: Run, moment: Moment | None, training: Training, name: str
 
     def with_devices(state: Any, *arguments: Any, **options: Any) -> None:
         own(state, *arguments, **options)
-        if state.distributed_type == DistributedType.MULTI_CPU:
+        if state.distributed_type == DistributedType.NO:  # a launcher of one process, which on a CPU counts as none
+            torch.distributed.init_process_group("gloo")
+            state.backend = "gloo"
+        if state.distributed_type in (DistributedType.NO, DistributedType.MULTI_CPU):
             state.distributed_type = DistributedType.MULTI_GPU
 
     PartialState.__init__ = with_devices
@@ -97,6 +100,48 @@ def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_resu
     assert is_sharded(run.work() / "1-everything" / "checkpoint-4")
     assert in_two_processes(train_sharded, run, None, TOGETHER, "out", **environment) == 0
     assert_trained_like(run, alone)
+
+
+def test_a_killed_run_of_one_process_resumes_in_two(run_of, alone):
+    run = run_of("gpt2", dropout=False)
+    run.train_until_killed(Moment("step", 5), TOGETHER)
+    assert in_two_processes(train_and_die, run, Moment("step", 1), TOGETHER, "out") == -signal.SIGKILL
+    assert (run.work() / "1-everything" / "checkpoint-4").exists(), "two processes did not resume the run of one"
+    assert in_two_processes(train_and_die, run, None, TOGETHER, "out") == 0
+    assert_trained_like(run, alone)
+
+
+@needs_sharding
+@pytest.mark.parametrize("numbers", [(2, 1), (1, 2)], ids=["two, then one", "one, then two"])
+@pytest.mark.parametrize("form", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
+def test_a_sharded_model_resumes_in_another_number_of_processes(run_of, alone, form, numbers):
+    run, environment = run_of("gpt2", dropout=False), {**SHARDED, "FSDP_STATE_DICT_TYPE": form}
+    first, second = numbers
+    killed = in_launched_processes(first, train_sharded, run, Moment("step", 5), TOGETHER, "out", **environment)
+    assert killed == -signal.SIGKILL
+    assert is_sharded(run.work() / "1-everything" / "checkpoint-4")
+    assert in_launched_processes(second, train_sharded, run, None, TOGETHER, "out", **environment) == 0
+    assert_trained_like(run, alone)
+
+
+def assert_plain_checkpoint_is_rejected(run: Run) -> None:
+    with pytest.raises(InputError, match=r"without FSDP, .* start the command without FSDP"):
+        train_sharded(run, None, TOGETHER, "out")
+
+
+@needs_sharding
+def test_a_plain_checkpoint_with_fsdp_is_rejected_with_what_to_do(run_of):
+    run, environment = run_of("gpt2", dropout=False), {**SHARDED, "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"}
+    run.train_until_killed(Moment("step", 5), TOGETHER)
+    assert in_two_processes(assert_plain_checkpoint_is_rejected, run, **environment) == 0
+
+
+@needs_sharding
+def test_a_sharded_checkpoint_without_fsdp_is_rejected_with_what_to_do(run_of):
+    run, environment = run_of("gpt2", dropout=False), {**SHARDED, "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"}
+    in_two_processes(train_sharded, run, Moment("step", 5), TOGETHER, "out", **environment)
+    with pytest.raises(InputError, match=r"with FSDP, .* start the command with FSDP, .* torchrun --nproc-per-node 1"):
+        run.train(TOGETHER)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import parse_flag_from_env
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError, TrainingError
@@ -22,6 +23,7 @@ from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
+from relexify.storage.work import restart_advice
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.adapters import ADAPTERS, Adapters, add_adapters
@@ -104,7 +106,9 @@ def train_stage(
     arguments.eval_on_start = checkpoint is None and first_step == 0
     is_compiled = compiles(training, stage, arguments)
     is_only = is_last and first_step == 0
-    on_one_gpu = arguments.device.type == "cuda" and arguments.world_size == 1
+    # FSDP replaces the parameters, even of a single process.
+    is_plain = arguments.world_size == 1 and not parse_flag_from_env("ACCELERATE_USE_FSDP")
+    on_one_gpu = arguments.device.type == "cuda" and is_plain
     with (
         track("training" if is_only else f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
@@ -116,7 +120,7 @@ def train_stage(
             label_share=_label_share(data),
             objectives=data.batches.objectives,
         ),
-        _light_zero_grad(model) if arguments.world_size == 1 else nullcontext(),
+        _light_zero_grad(model) if is_plain else nullcontext(),
     ):
         monitor = StageMonitor(
             evaluated_steps(training, stage, first_step),
@@ -141,6 +145,7 @@ def train_stage(
             snapshot_steps={step - first_step: step for step in training.snapshots},
         )
         _check_distribution(trainer, stage, training)
+        _check_checkpoint(checkpoint, trainer)
         with resuming_from(checkpoint), _explained_memory(arguments.per_device_train_batch_size, training):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
@@ -257,6 +262,28 @@ def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training)
         raise InputError(
             "FSDP needs all parameters in one number format: set inner_precision to float32, and let accelerate "
             "choose the format of FSDP"
+        )
+
+
+def _check_checkpoint(checkpoint: Path | None, trainer: StageTrainer) -> None:
+    """Validate that a checkpoint was written with FSDP if and only if FSDP distributes the model now.
+
+    Raises:
+        InputError: It was not.
+    """
+    if checkpoint is None:
+        return
+    was_sharded = any(checkpoint.glob("pytorch_model_fsdp*"))
+    if was_sharded and not trainer.is_fsdp_enabled:
+        raise InputError(
+            f"{checkpoint} was written with FSDP, which distributes parts of the model: start the command with FSDP, "
+            "with any number of processes (one: torchrun --nproc-per-node 1), or "
+            f"{restart_advice(checkpoint.parents[1])}"
+        )
+    if trainer.is_fsdp_enabled and not was_sharded:
+        raise InputError(
+            f"{checkpoint} was written without FSDP, so it holds the whole model: start the command without FSDP, with "
+            f"any number of processes, or {restart_advice(checkpoint.parents[1])}"
         )
 
 

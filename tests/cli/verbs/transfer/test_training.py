@@ -8,15 +8,18 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify.storage.checkpoints import SEAL
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE
 from tests.cli.command import assert_error, relexify, run_until_killed
@@ -406,3 +409,30 @@ def test_torchrun_on_two_machines_trains_the_model_that_one_process_trains_and_w
     assert_curves_close(*(Curve.load(tmp_path / name / CURVE_FILE) for name in ("out", "alone")))
     assert {path.name for path in tmp_path.iterdir()} == {"source", "alone", "out"}, "work was left behind"
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes of torchrun in /proc")
+def test_a_killed_run_of_torchrun_resumes_with_another_number_of_processes(world, tmp_path, cache):
+    source = save_source(tmp_path / "source", "gpt2", dropout=False)
+    options = ("--corpus", world.corpus, *SHORT, "--steps", 60, "--set", "save_every=2")
+    assert relexify("train", source, tmp_path / "alone", *options).status == 0
+    environment = {**os.environ, "RELEXIFY_CACHE": str(cache), "OMP_NUM_THREADS": "1"}
+    verb = ["-m", "relexify", "train", source, tmp_path / "out", *options]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    together = subprocess.Popen([*torchrun, "2", *map(str, verb)], env=environment, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 240
+        while not list(tmp_path.glob(f"out.training/*/checkpoint-*/{SEAL}")) and time.monotonic() < end:
+            assert together.poll() is None, "the training was finished before it could be killed"
+            time.sleep(0.01)
+        ranks = Path(f"/proc/{together.pid}/task/{together.pid}/children").read_text().split()
+        os.kill(int(ranks[-1]), signal.SIGKILL)
+        assert together.wait(120) != 0  # torchrun ends the others
+    finally:
+        together.kill()
+    assert not (tmp_path / "out").exists()
+    resumed = relexify("train", source, tmp_path / "out", *options)
+    assert resumed.status == 0, resumed.err
+    assert "resum" in resumed.err
+    assert_close(tmp_path / "out", tmp_path / "alone")
+    assert_curves_close(*(Curve.load(tmp_path / name / CURVE_FILE) for name in ("out", "alone")))

@@ -252,7 +252,7 @@ def test_training_adds_curves(folder, tmp_path):
     assert page.count("<svg") == 2
     assert "(selected)" not in page, "it is the last one"
     assert "<b>The model is still improving.</b>" in page
-    assert "relexify check trained" in page
+    assert "<p>Train it further.</p>" in page, "with what is not known"
     notes = json.loads((trained / "relexify.json").read_text())
     command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"batch": 4, "held_out_bytes": 2_000}}
     training = pico.training_notes(selected_step=90, command=command)

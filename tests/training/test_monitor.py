@@ -46,6 +46,7 @@ def test_loss_and_speed_are_reported_and_every_score_is_logged_once(run_of, repo
     assert re.fullmatch(r"loss \d+\.\d{3}, [\d,]+ tokens/s", heard[-1])
     for point in result.curve.points:
         assert f"step {point.step}: {point.bits_per_byte:.3f} bits per byte" in caplog.text
+    assert re.search(r"step 8: .* bits per byte, training loss \d+\.\d{3} nats per token$", caplog.text, re.MULTILINE)
     (stage,) = [message for message in caplog.messages if message.startswith("stage ")]
     assert re.fullmatch(r"stage everything: trains all [\d,]+ parameters", stage)
 

@@ -9,9 +9,10 @@ from html import escape
 __all__ = ["draw_curves"]
 
 _WIDTH, _HEIGHT = 760, 320
-_RIGHT, _TOP, _BOTTOM = 14, 14, 48
-_MARGIN, _DIGIT = 20, 11
-"""Space to the left of the plot, and for each character of a number there; a phone shows them in a larger font."""
+_RIGHT, _TOP, _BOTTOM = 14, 14, 58
+_MARGIN, _DIGIT, _DIGITS = 20, 12, 4
+"""Space to the left of the plot, and for each character of a number there; a phone shows them in a larger font. There
+is space for four of them at least, so that the horizontal axes of two plots are aligned."""
 _FALL = 0.005
 """Share of its first value by which a curve must fall to count as falling."""
 COLOURS = 7
@@ -38,7 +39,7 @@ def draw_curves(
     last = max(point[0] for points in drawn.values() for point in points) or 1
     ticks, decimals = _ticks(low, high)
     numbers = {f"{tick:.{decimals}f}": tick for tick in ticks}
-    left = _MARGIN + _DIGIT * max(map(len, numbers))
+    left = _MARGIN + _DIGIT * max(_DIGITS, *map(len, numbers))
 
     def at(step: float, value: float) -> tuple[float, float]:
         share = (min(value, high) - low) / (high - low)
@@ -51,11 +52,11 @@ def draw_curves(
     for number, tick in numbers.items():
         _, y = at(0, tick)
         parts.append(f'<path class="rule" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        parts.append(f'<text class="y" x="{left - 8}" y="{y + 4:.1f}">{number}</text>')
+        parts.append(f'<text class="y" x="{left - 8}" y="{y:.1f}">{number}</text>')
     for tick in _ticks(0, last, smallest=1)[0]:
         x, _ = at(tick, low)
-        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 20}">{tick:,.0f}</text>')
-    parts.append(f'<text class="x" x="{(left + _WIDTH) / 2}" y="{_HEIGHT - 4}">{escape(unit)}s</text>')
+        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 22}">{tick:,.0f}</text>')
+    parts.append(f'<text class="x" x="{(left + _WIDTH) / 2}" y="{_HEIGHT - 6}">{escape(unit)}s</text>')
     for index, (name, points) in enumerate(drawn.items()):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (at(*point) for point in points))
         colour, kind = f"var(--c{index % COLOURS})", "line again" if index >= COLOURS else "line"

@@ -140,7 +140,7 @@ def _key_figures(
         entries.append((f"{own:.3f}", "bits per byte before training", "; ".join(["lower is better", *others])))
     if text := notes.get("held_out_text"):
         ratio = text["target_tokens"] / max(1, text["source_tokens"])
-        about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,} tokens"
+        about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,}; fewer is better"
         entries.append((f"{ratio:.0%}", "of the tokens for the same text", about))
     checked = notes.get("dictionary_check") or {}
     if checked.get("related") is not None:

@@ -128,7 +128,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
             # With two languages, patience and selection use their mean.
             bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
             scores = ", ".join(f"{name} {score:.3f}".strip() for name, score in bits.items())
-            loss = "" if self.loss is None else f", loss {self.loss:.3f}"
+            loss = "" if self.loss is None else f", training loss {self.loss:.3f} nats per token"
             logger.info("step %d: %s bits per byte%s", self.first_step + state.global_step, scores, loss)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:

@@ -104,6 +104,7 @@ def test_a_transfer_writes_a_report_with_every_section(page, folder):
     assert {"model", "corpus", "tokenizer"} <= set(hashes)
     assert all(digest in page for digest in hashes.values())
     assert "report.html" in notes["files"]
+    assert re.search(r"<small>[\d,]+ instead of [\d,]+; fewer is better</small>", page)
     scores = notes["bits_per_byte_before_training"]
     for name, shown in {"fvt": "fvt", "original": "original model and tokenizer", "shuffle": "shuffled rows"}.items():
         assert re.search(rf"<span>{shown}</span><i [^>]*></i><b>{scores[name]:.3f}</b>", page)
@@ -242,6 +243,14 @@ def test_fifty_thousand_tokens_fit_into_five_megabytes():
     atlas = big_atlas(50_000)
     page = render("big", "", [Section("atlas", "Atlas", "x")], data=atlas.pack())
     assert len(page.encode()) < 5_000_000
+
+
+def test_the_horizontal_axes_of_plots_are_aligned_whatever_their_numbers_are():
+    starts = set()
+    for values in ((1.45, 1.35), (5.2, 5.0), (12.0, 3.0), (0.4, 0.2)):
+        plot = draw_curves({"loss": list(enumerate(values))})
+        starts.add(re.search(r'class="rule" d="M(\d+) ', plot)[1])
+    assert len(starts) == 1
 
 
 def test_training_adds_curves(folder, tmp_path):

@@ -32,6 +32,8 @@ MARKS_TEXT = 500_000
 """Characters from all over a text that tell whether it has combining marks."""
 _MESSAGE = "\u2063message\u2063"
 """A message that no template contains."""
+_LOADING = ("is_local", "local_files_only")
+"""Options of `from_pretrained` that say nothing about a tokenizer."""
 _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
 """Three words in a row: names of roles and special tokens are shorter."""
 _SETTINGS = (
@@ -162,12 +164,17 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     Raises:
         OSError: They cannot be written; tokenizers itself raises a plain `Exception`.
     """
+    options = tokenizer.init_kwargs
+    # transformers saves how the tokenizer was loaded on this machine with it.
+    tokenizer.init_kwargs = {name: value for name, value in options.items() if name not in _LOADING}
     try:
         tokenizer.save_pretrained(folder)
     except Exception as error:
         if type(error) is Exception:
             raise OSError(str(error)) from error
         raise
+    finally:
+        tokenizer.init_kwargs = options
 
 
 def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:

@@ -21,11 +21,22 @@ from transformers import (
 
 from relexify.errors import InputError
 from relexify.pretrained import tokenizers
+from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
 from relexify.tokens import encode_words, normaliser_of
 from tests import pico
 
 HINDI = ["नदी", "किताब", "विद्यार्थी", "हिन्दी", "दरवाज़ा", "पढ़ता", "खिड़की", "छोटा"]
+
+
+def test_a_saved_tokenizer_does_not_say_how_it_was_loaded(tmp_path):
+    pico.byte_level().save_pretrained(tmp_path / "first")
+    loaded = load_tokenizer(tmp_path / "first")
+    loaded.init_kwargs["local_files_only"] = True  # as some versions of transformers do
+    tokenizers.save_tokenizer(loaded, tmp_path / "second")
+    saved = json.loads((tmp_path / "second" / "tokenizer_config.json").read_text())
+    assert not {"is_local", "local_files_only"} & set(saved)
+    assert loaded.init_kwargs["local_files_only"] is True, "the tokenizer itself is not changed"
 
 
 def test_a_tokenizer_is_trained_on_a_sample_of_a_large_corpus(monkeypatch):

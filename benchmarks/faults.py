@@ -28,7 +28,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,35 @@ VERBS: dict[str, Command] = {
         "--source-corpus", given / "source.txt", *TRAINING,
     ),
     "compress": lambda given: ("compress", given / "gpt2", "out", "--k", 2),
+    "expand": lambda given: ("expand", given / "compressed", "out"),
+    "prune": lambda given: ("prune", given / "gpt2", "out", "--corpus", given / "source.txt"),
+    "transfer --keep-source": lambda given: (
+        "transfer", given / "gpt2", "out", "--corpus", given / "target.txt", "--source-corpus", given / "source.txt",
+        "--keep-source", "--added-tokens", 40, "--method", "fvt",
+    ),
+    "export": lambda given: ("export", given / "both", "target", "out"),
+    "trelm": lambda given: (
+        "trelm", given / "bert", "out", "--corpus", given / "target.txt", "--source-corpus", given / "source.txt",
+        "--bitext", given / "pairs.tsv", "--set", f"alignment={given / 'pairs.links'}",
+        *(word for phase in ("commonality", "transfer", "specific") for setting in (
+            "steps=4", "batch=4", "length=32", "evaluate_every=2", "save_every=2", "learning_rate=1e-3",
+        ) for word in ("--set", f"{phase}.{setting}")),
+    ),
+    "evaluate": lambda given: (
+        "evaluate", given / "bert", "--task", "nli", "--data", given / "nli", "--output", "out", "--seeds", 2,
+        "--set", "epochs=2", "--set", "batch=8", "--set", "length=32",
+    ),
+    "grid": lambda given: (
+        "grid", given / "grid.toml", "--set", f"output={Path.cwd() / 'out'}",
+        "--neighbours", "1,2", "--temperatures", "1",
+    ),
+    "advise": lambda given: (
+        "advise", given / "gpt2", "--corpus", given / "target.txt", "--dictionary", given / "dictionary.tsv",
+        "--vocab-size", SIZE, "--method", "fvt", "--method", "random", "--steps", 4, "--batch", 4, "--length", 16,
+        "--output", "out",
+    ),
 }  # fmt: skip
-"""A command of every verb that writes; the output is `out` in the current folder."""
+"""A command of every verb that writes a result; the output is `out` in the current folder. `demo` runs some of them."""
 
 RECIPE = """output = "out"
 model = "{root}/gpt2"
@@ -93,6 +120,19 @@ evaluate_every = 3
 runs = ["fvt", "fullrand"]
 """
 
+GRID = """output = "out"
+model = "{root}/gpt2"
+corpus = "{root}/target.txt"
+[transfer]
+method = "wechsel"
+vocab_size = {size}
+dictionary = "{root}/dictionary.tsv"
+source_corpus = "{root}/source.txt"
+[transfer.vectors]
+width = 16
+minimum_count = 1
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,9 +146,10 @@ def main() -> None:
     survived = tried = 0
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        given = make_inputs(root)
+        verbs = options.verb or list(VERBS)
+        given = make_inputs(root, verbs)
         print(f"| Verb | {' | '.join(faults)} |\n|---{'|---' * len(faults)}|")
-        for verb in options.verb or VERBS:
+        for verb in verbs:
             expected = undisturbed(VERBS[verb], given, root / f"{verb}-undisturbed")
             cells = []
             for fault in faults:
@@ -166,7 +207,7 @@ class Trial:
     def judge(self) -> str:
         """Return what is wrong with the output so far, and after the same command was run again; empty if nothing."""
         found = digest(self.folder / "out")
-        if found not in ("", self.expected.digest) and self.verb != "compare":  # it keeps finished runs in its output
+        if found not in ("", self.expected.digest) and self.verb not in KEEPING_PARTS:
             return "the output is neither absent nor complete"
         status = finish(self.start(overwrite=found == self.expected.digest and self.verb in NOT_RESUMABLE))
         if status != 0:
@@ -178,8 +219,12 @@ class Trial:
         return f"left behind: {', '.join(left)}" if left else ""
 
 
-NOT_RESUMABLE = ("transfer", "vectors train", "align", "compress")
+NOT_RESUMABLE = (
+    "transfer", "vectors train", "align", "compress", "expand", "prune", "transfer --keep-source", "export",
+)  # fmt: skip
 """Verbs that reject an output that is complete already, instead of recognising it."""
+KEEPING_PARTS = ("compare", "advise", "grid", "evaluate")
+"""Verbs that keep finished runs, cells and seeds in their output before it is complete."""
 
 
 def signalled(number: signal.Signals, status: int) -> Callable[[Trial], str]:
@@ -332,13 +377,14 @@ def said(folder: Path) -> str:
 
 
 def digest(output: Path) -> str:
-    """Return a hash of the weights, tokenizers and curves of an output; empty if there is none.
+    """Return a hash of the weights, tokenizers, curves and scores of an output; empty if there is none.
 
     The metadata of safetensors files is left out: it contains the paths of a command.
     """
     found = hashlib.sha256()
     for path in sorted(output.rglob("*")) if output.is_dir() else [output]:
-        if not path.is_file() or not (path == output or path.name.endswith(HASHED)):
+        is_result = path.name.endswith(HASHED) or path.name.startswith("seed-") or path.parent.name == "cells"
+        if not path.is_file() or not (path == output or is_result):
             continue
         content = path.read_bytes()
         if content[8:9] == b"{":
@@ -347,12 +393,31 @@ def digest(output: Path) -> str:
     return found.hexdigest() if output.exists() else ""
 
 
-HASHED = (".safetensors", "tokenizer.json", "curve.json")
+HASHED = (".safetensors", "tokenizer.json", "curve.json", "training.json")
 """The files of an output folder that must be the same bits in every run."""
 
 
-def make_inputs(root: Path) -> Inputs:
-    """Write the inputs of all commands."""
+PREPARED: dict[str, Command] = {
+    "source.safetensors": lambda given: ("vectors", "train", given / "source.txt", "-o", "out", *VECTORS),
+    "target.safetensors": lambda given: ("vectors", "train", given / "target.txt", "-o", "out", *VECTORS),
+    "transferred": lambda given: (
+        "transfer", given / "gpt2", "out", "--corpus", given / "target.txt", "--vocab-size", SIZE, "--method", "fvt",
+    ),
+    "compressed": VERBS["compress"],
+    "both": VERBS["bilingual"],
+}  # fmt: skip
+"""Inputs that relexify makes, in this order,"""
+NEEDED = {
+    "align": ("source.safetensors", "target.safetensors"),
+    "bilingual": ("transferred",),
+    "expand": ("compressed",),
+    "export": ("transferred", "both"),
+}
+"""and the verbs that need them."""
+
+
+def make_inputs(root: Path, verbs: Collection[str]) -> Inputs:
+    """Write the inputs of some commands."""
     given = Inputs(root / "inputs")
     pico.saved("gpt2", given / "gpt2")
     words = pico.foreign_words()
@@ -360,16 +425,21 @@ def make_inputs(root: Path) -> Inputs:
     (given / "source.txt").write_text("\n".join(pico.sentences(300, seed=4)) + "\n")
     (given / "target.txt").write_text("\n".join(pico.sentences(300, seed=3, words=words)) + "\n")
     (given / "dictionary.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(english, words, strict=False)))
-    (given / "recipe.toml").write_text(RECIPE.format(root=given.root, size=SIZE))
-    prepared: dict[str, Command] = {
-        "source.safetensors": lambda given: ("vectors", "train", given / "source.txt", "-o", "out", *VECTORS),
-        "target.safetensors": lambda given: ("vectors", "train", given / "target.txt", "-o", "out", *VECTORS),
-        "transferred": lambda given: (
-            "transfer", given / "gpt2", "out", "--corpus", given / "target.txt", "--vocab-size", SIZE,
-            "--method", "fvt",
-        ),
-    }  # fmt: skip
-    for name, command in prepared.items():
+    for name, text in (("recipe", RECIPE), ("grid", GRID)):
+        (given / f"{name}.toml").write_text(text.format(root=given.root, size=SIZE))
+    pico.saved("bert", given / "bert")
+    pairs = list(zip(pico.sentences(60, seed=4), pico.sentences(60, seed=3, words=words), strict=True))
+    (given / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    (given / "pairs.links").write_text("0-0 1-1 2-2\n" * len(pairs))
+    (given / "nli").mkdir()
+    for part in ("train", "dev", "test"):
+        labels = ("entailment", "neutral", "contradiction")
+        rows = (f"{a}\t{b}\t{labels[row % 3]}\n" for row, (a, b) in enumerate(pairs[:24]))
+        (given / "nli" / f"{part}.tsv").write_text("".join(rows))
+    needed = {name for verb in verbs for name in NEEDED.get(verb, ())}
+    for name, command in PREPARED.items():
+        if name not in needed:
+            continue
         undisturbed(command, given, root / name)
         (root / name / "out").rename(given / name)
     return given

@@ -1,13 +1,16 @@
-"""`benchmarks/methods.py` measures every method that works, and fails if one does not."""
+"""`benchmarks/methods.py` measures every method that works, and fails if one does not; `faults.py` has every verb."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks import faults
 from benchmarks.methods import main, measure, write_stand_ins
+from relexify.cli.app import _Verbs
 from relexify.systems.transfer.options import Transfer
 from tests import pico
 
@@ -38,3 +41,17 @@ def test_a_method_whose_process_fails_is_reported(
     with pytest.raises(SystemExit, match="failed: fvt, omp"):
         main()
     assert "| `omp` | failed: 1 | | | |" in capsys.readouterr().out
+
+
+def test_a_killed_command_survives_in_the_benchmark_of_faults() -> None:
+    command = [sys.executable, "-m", "benchmarks.faults", "--verb", "expand", "--fault", "KILL", "--trials", "1"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "| expand | 1 / 1 |" in ended.stdout
+
+
+def test_the_benchmark_of_faults_has_every_verb_that_writes_a_result() -> None:
+    reporting = {"inspect", "check", "report", "push", "estimate", "recipes", "options", "methods", "geometry"}
+    running_others = {"demo"}
+    tried = {verb.split()[0] for verb in faults.VERBS}
+    assert {*tried, *reporting, *running_others} == set(_Verbs.verbs)

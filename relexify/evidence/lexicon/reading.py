@@ -62,7 +62,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
         entries = f"an entry with an affix ({first_affix}) is skipped"
         if affixes > 1:
             entries = f"{affixes:,} entries with an affix (such as {first_affix}) are skipped"
-        logger.info("%s: %s, because it is a part of words, not a word", path, entries)
+        logger.info("%s: %s, because affixes are parts of words, not words", path, entries)
 
 
 def is_affix(side: str) -> bool:

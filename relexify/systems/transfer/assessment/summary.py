@@ -153,7 +153,8 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         title = f"Before training{scored} (lower is better)"
         summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows], is_drawn=True))
     verdict = judge(start)
-    return [*summary, f"{_HEADLINES[verdict.start]} {verdict.reason}"]
+    headline = _HEADLINES[verdict.start] if verdict.is_needed else "A transfer is probably not needed."
+    return [*summary, f"{headline} {verdict.reason}"]
 
 
 def _origins_table(start: Start) -> ResultTable:

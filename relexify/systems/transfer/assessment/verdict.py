@@ -277,9 +277,9 @@ def _judge_known(start: Start) -> Verdict:
         scores = f" It predicts the text with {original:.3f} bits per byte, and after this transfer with {own:.3f}."
     return Verdict(
         "poor",
-        f"{found}.{scores} A transfer is probably not needed: train the model as it is (relexify train), or remove the "
-        "tokens that you do not need (relexify prune). For the terms of a special field, add tokens (--keep-source). "
-        "If this is not the language that you want, give text in that one (--corpus).",
+        f"{found}.{scores} Train the model as it is (relexify train), or remove the tokens that you do not need "
+        "(relexify prune). For the terms of a special field, add tokens (--keep-source). If this is not "
+        "the language that you want, give text in that one (--corpus).",
         is_needed=False,
     )
 

@@ -108,6 +108,13 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     assert summarise_notes({"trained_from": "elsewhere"}) == []
 
 
+def test_the_headline_says_if_no_transfer_is_needed():
+    known = TextCoverage(30_000, 4_000, "word", 5_200, 5_300, {"mixed": 1.0})
+    scores = {"original": 1.0, "random": 2.4, "shuffle": 2.6, "blend": 1.3}
+    notes = NOTES | replace(START, text=known, bits_per_byte=scores).as_notes()
+    assert summarise_notes(notes)[-1].startswith("A transfer is probably not needed. The model seems to know the")
+
+
 def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
     def sentences(
         score: float, by_language: dict[str, float] | None = None, tokens_per_byte: float = 0.2, **changes: object

@@ -363,7 +363,7 @@ def _compared_with_original(start: Start, *, is_known: bool = False) -> str:
         compared = f" It needs {ratio:.0%} of the tokens"
     if own < original:
         return f"{compared}; the original model needs {original:.3f} bits per byte."
-    return f"{compared}; the original model still needs less, {original:.3f}, so train it before you use it."
+    return f"{compared}; the original model still needs less, {original:.3f}, so train the new one before you use it."
 
 
 def _is_text_alone(start: Start) -> bool:

@@ -52,7 +52,7 @@ def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same()
 def test_an_original_model_that_predicts_the_text_better_is_not_concealed():
     verdict = judge(replace(GOOD, bits_per_byte={**EQUAL, "original": 2.0}))
     assert verdict.start == "good"
-    assert "the original model still needs less, 2.000, so train it before you use it" in verdict.reason
+    assert "the original model still needs less, 2.000, so train the new one before you use it" in verdict.reason
 
 
 def test_without_a_test_of_the_evidence_a_good_start_beats_both_baselines():

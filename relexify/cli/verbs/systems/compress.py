@@ -107,7 +107,7 @@ def _print_report(report: CompressionReport) -> None:
     quality = [
         ["measure", "value"],
         ["tables" if has_tables else "factors", shapes],
-        ["relative error of the rows", error],
+        ["relative error of the rows (0: exact, 1: as far off as zeros)", error],
     ]
     if has_tables:
         quality.append(["digits shared with the nearest token", f"{report.shared_nearest:.3f}"])

@@ -30,7 +30,7 @@ def compressed(transferred, tmp_path_factory):
 
 def test_a_transferred_model_is_compressed_and_the_report_shows_the_loss(compressed, transferred):
     output, outcome = compressed
-    for words in ("20 × 16, 20 × 16", "10,560", "640", "93.94%", "relative error", "nearest", "a random token"):
+    for words in ("20 × 16, 20 × 16", "10,560", "640", "93.94%", "1: as far off as zeros", "nearest", "a random token"):
         assert words in outcome.out
     notes = json.loads((output / "relexify.json").read_text())
     assert notes["compression"]["embedding_after"] == 640

@@ -13,6 +13,8 @@ _RIGHT, _TOP, _BOTTOM = 14, 14, 58
 _MARGIN, _DIGIT, _DIGITS = 20, 12, 4
 """Space to the left of the plot, and for each character of a number there; a phone shows them in a larger font. There
 is space for four of them at least, so that the horizontal axes of two plots are aligned."""
+_HALF_DIGIT = 9
+"""Half of the width of a character on a phone."""
 _FALL = 0.005
 """Share of its first value by which a curve must fall to count as falling."""
 COLOURS = 7
@@ -40,22 +42,24 @@ def draw_curves(
     ticks, decimals = _ticks(low, high)
     numbers = {f"{tick:.{decimals}f}": tick for tick in ticks}
     left = _MARGIN + _DIGIT * max(_DIGITS, *map(len, numbers))
+    steps = {f"{tick:,.0f}": tick for tick in _ticks(0, last, smallest=1)[0]}
+    right = max(_RIGHT, _HALF_DIGIT * len(max(steps, key=len)))  # the last number is centred below the end of the axis
 
     def at(step: float, value: float) -> tuple[float, float]:
         share = (min(value, high) - low) / (high - low)
         return (
-            left + (_WIDTH - left - _RIGHT) * step / last,
+            left + (_WIDTH - left - right) * step / last,
             _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * share,
         )
 
     parts = []
     for number, tick in numbers.items():
         _, y = at(0, tick)
-        parts.append(f'<path class="rule" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
+        parts.append(f'<path class="rule" d="M{left} {y:.1f}H{_WIDTH - right}"/>')
         parts.append(f'<text class="y" x="{left - 8}" y="{y:.1f}">{number}</text>')
-    for tick in _ticks(0, last, smallest=1)[0]:
+    for number, tick in steps.items():
         x, _ = at(tick, low)
-        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 22}">{tick:,.0f}</text>')
+        parts.append(f'<text class="x" x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 22}">{number}</text>')
     parts.append(f'<text class="x" x="{(left + _WIDTH) / 2}" y="{_HEIGHT - 6}">{escape(unit)}s</text>')
     for index, (name, points) in enumerate(drawn.items()):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (at(*point) for point in points))

@@ -253,6 +253,16 @@ def test_the_horizontal_axes_of_plots_are_aligned_whatever_their_numbers_are():
     assert len(starts) == 1
 
 
+@pytest.mark.parametrize("last", [6, 50, 1_000, 250_000])
+def test_the_last_number_of_an_axis_is_not_cut_off_on_a_phone(last):
+    plot = draw_curves({"loss": [(0, 2.0), (last, 1.0)]})
+    width = int(re.search(r'viewBox="0 0 (\d+) ', plot)[1])
+    numbers = re.findall(r'class="x" x="([\d.]+)" [^>]*>([\d,]+)<', plot)
+    assert numbers[-1][1] == f"{last:,}"
+    # A digit is 16.5 wide in the font of 26 that phones have.
+    assert all(float(x) + 16.5 / 2 * len(text) <= width for x, text in numbers)
+
+
 def test_training_adds_curves(folder, tmp_path):
     trained = shutil.copytree(folder, tmp_path / "trained")
     points = [Measurement(step, step * 100, "everything", 3 - step / 50, 9_000.0, 2.0) for step in range(0, 100, 10)]

@@ -113,6 +113,35 @@ def test_an_option_that_other_verbs_have_is_answered_with_what_to_do_instead(tmp
     assert "--steps" not in vectors
 
 
+HUGE = {
+    "steps": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--steps", 10**10), "steps = 10000000000", "or less"),
+    "steps of more than 64 bits": (
+        ("train", "MODEL", "OUT", "--corpus", "TEXT", "--steps", 10**20),
+        "steps = 1000000",
+        "or less",
+    ),
+    "batch": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--batch", 10**9), "batch = 1000000000", "or less"),
+    "length": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--length", 10**9), "length = 1000000000", "or less"),
+    "seed of a training": (
+        ("train", "MODEL", "OUT", "--corpus", "TEXT", "--seed", 2**64),
+        "seed = 18446744073709551616",
+        "or less",
+    ),
+    "seed of a compression": (("compress", "MODEL", "OUT", "--seed", 2**64), "seed = 18446744073709551616", "or less"),
+    "tables": (("compress", "MODEL", "OUT", "--k", 10**12), "k = 1000000000000", "or less"),
+    "width of vectors": (("vectors", "train", "TEXT", "-o", "OUT", "--width", 10**9), "width = 1000000000", "or less"),
+    "number of seeds": (("evaluate", "MODEL", "--task", "nli", "--data", "OUT", "--seeds", 10**12), "--seeds", "10000"),
+    "seed of vectors": (("vectors", "train", "TEXT", "-o", "OUT", "--seed", 2**64), "seed", "or less"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_numbers_are_rejected_before_memory_is_allocated_for_them(name, world, tmp_path, rejects):
+    command, *words = HUGE[name]
+    places = {"MODEL": world.gpt2, "TEXT": world.corpus, "OUT": tmp_path / "out"}
+    rejects(tuple(places.get(word, word) for word in command), *words)
+
+
 def test_messages_are_short_and_show_names_as_they_are():
     assert ":smile:/x" in relexify("vectors", "info", ":smile:/x").err
     long = relexify("vectors", "info", f"nowhere/{'x' * 100}/" * 50)

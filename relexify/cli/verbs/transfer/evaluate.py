@@ -39,7 +39,9 @@ def evaluate(
         option("Zero-shot: test with the embeddings of this model, or of this language of a bilingual MODEL.", TASK),
     ] = None,
     probe: Annotated[bool, option("Linear probe on frozen features (nli, pos).", TASK, "--probe")] = False,
-    seeds: Annotated[int, typer.Option(help="Number of runs, with seeds 0, 1, ….", rich_help_panel=TASK)] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Number of runs, with seeds 0, 1, ….", rich_help_panel=TASK)
+    ] = 1,
     output: Annotated[
         Path | None, option("Folder for finished seeds and checkpoints (default: MODEL.TASK).", TASK)
     ] = None,

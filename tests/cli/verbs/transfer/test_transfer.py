@@ -8,16 +8,21 @@ import re
 import shlex
 import shutil
 
+import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from relexify.methods.registry import METHODS
-from relexify.mixture import Mixture, Origin
+from relexify.mixture import MIXTURE_FILE, Mixture, Origin
+from relexify.storage.checksums import checksums
 from relexify.storage.files import write_folder
 from tests import pico
 from tests.cli.command import relexify
 from tests.cli.conftest import SIZE
+from tests.training.runs import assert_same_bits
 
 AUTO = {"gpt2": AutoModelForCausalLM, "bert": AutoModelForMaskedLM, "t5": AutoModelForSeq2SeqLM}
 
@@ -132,6 +137,29 @@ def test_a_corrupt_step_in_the_cache_is_rebuilt(world, tmp_path, cache):
     assert again.status == 0, again.err
     assert "is corrupt; rebuilding it" in again.err
     assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["damaged", "written with its checksum"])
+def test_a_cached_mixture_with_nan_is_rebuilt_and_the_model_is_not_blamed(world, tmp_path, cache, sealed):
+    options = (*world.text, *world.vectors, "--method", "wechsel", "--set", "score=false")
+    assert relexify("transfer", world.gpt2, tmp_path / "a", *options).status == 0
+    (kept,) = (path for path in cache.rglob(MIXTURE_FILE))
+    arrays = {name: array.copy() for name, array in load_file(kept).items()}
+    (weights,) = (name for name, array in arrays.items() if array.dtype.kind == "f")
+    arrays[weights][0] = np.nan
+    with safe_open(kept, "np") as stream:
+        metadata = stream.metadata()
+    save_file(arrays, kept, metadata)
+    if sealed:
+        entry = kept.with_name("entry.json")
+        recorded = json.loads(entry.read_text())
+        recorded["files"] = {name: found for name, found in checksums(kept.parent).items() if name in recorded["files"]}
+        entry.write_text(json.dumps(recorded))
+    again = relexify("transfer", world.gpt2, tmp_path / "b", *options)
+    assert again.status == 0, again.err
+    assert "is corrupt; rebuilding it" in again.err
+    assert_same_bits(tmp_path / "a", tmp_path / "b")
+    assert "corrupt" not in relexify("transfer", world.gpt2, tmp_path / "c", *options).err
 
 
 def test_without_any_source_evidence_the_embedding_replaces_vectors(world, tmp_path):

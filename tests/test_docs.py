@@ -239,3 +239,16 @@ def _exists(dotted: str) -> bool:
 def _headings(page: Path) -> set[str]:
     titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_test_that_the_page_on_robustness_names_exists():
+    page = (ROOT / "docs" / "robustness.md").read_text()
+    rows = re.findall(r"^\|.*\| (.*`test_\w+`.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 30
+    for row in rows:
+        file = ""
+        for name in re.findall(r"`([\w/]+\.py|test_\w+)`", row):
+            if name.endswith(".py"):
+                file = (ROOT / "tests" / name).read_text()
+            else:
+                assert f"def {name}(" in file, f"{name} does not exist"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from relexify.cli.app import _explain
+from relexify.storage.files import write_folder
 from tests import pico
 from tests.cli.command import assert_error, relexify
 from tests.evidence.vectors.fasttext_file import FastTextFile
@@ -197,6 +198,39 @@ def test_the_model_as_output(world, rejects):
         "give the model first, then the output, as in",
         " smollm2-135m out",
     )
+
+
+WHERE_AN_INPUT_IS = {
+    "transfer, its model and text": ("transfer", "wrap/gpt2", "wrap", "--corpus", "wrap/text.txt", "--method", "fvt"),
+    "transfer, its dictionary": ("transfer", "GPT2", "wrap", "--corpus", "TEXT", "--dictionary", "wrap/dictionary.tsv"),
+    "vectors train": ("vectors", "train", "wrap/text.txt", "-o", "wrap/text.txt"),
+    "align": ("align", "wrap/vectors", "wrap/vectors", "-o", "wrap/vectors"),
+    "train": ("train", "wrap/gpt2", "wrap", "--corpus", "TEXT"),
+    "train, its held-out text": ("train", "GPT2", "wrap", "--corpus", "TEXT", "--held-out", "wrap/text.txt"),
+    "bilingual": ("bilingual", "GPT2", "wrap/gpt2", "wrap", "--corpus", "TEXT", "--source-corpus", "TEXT"),
+    "trelm": ("trelm", "wrap/gpt2", "wrap", "--corpus", "TEXT", "--source-corpus", "TEXT", "--bitext", "PAIRS"),
+    "compress": ("compress", "wrap/gpt2", "wrap"),
+    "expand": ("expand", "wrap/gpt2", "wrap"),
+    "prune": ("prune", "GPT2", "wrap", "--corpus", "wrap/text.txt"),
+    "export": ("export", "wrap/gpt2", "xx", "wrap"),
+}
+
+
+@pytest.mark.parametrize("name", WHERE_AN_INPUT_IS)
+def test_overwriting_never_replaces_an_input(name, world, tmp_path, monkeypatch, rejects):
+    """The folder looks as if relexify wrote everything in it, so that nothing but the inputs protects it."""
+    monkeypatch.chdir(tmp_path)
+    with write_folder(tmp_path / "wrap") as folder:
+        shutil.copytree(world.gpt2, folder / "gpt2")
+        for source, copy in (
+            (world.corpus, "text.txt"),
+            (world.dictionary, "dictionary.tsv"),
+            (world.source_vectors, "vectors"),
+        ):
+            shutil.copyfile(source, folder / copy)
+    places = {"GPT2": world.gpt2, "TEXT": world.corpus, "PAIRS": world.bitext}
+    command = tuple(places.get(word, word) for word in WHERE_AN_INPUT_IS[name])
+    rejects((*command, "--overwrite"), "wrap", "choose another output")
 
 
 def test_missing_corpus(world, tmp_path, rejects):

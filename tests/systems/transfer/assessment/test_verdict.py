@@ -131,6 +131,15 @@ def test_dictionaries_of_real_languages_are_judged_by_their_translations_and_not
         assert f"{related:.1%} of {words:,} cases" in verdict.reason
 
 
+@pytest.mark.parametrize(("words", "start"), [(365, "open"), (2_000, "poor")])
+def test_translations_of_a_few_words_are_not_called_random_if_a_sound_dictionary_may_score_the_same(words, start):
+    check = DictionaryCheck(tokens=427, text_share=0.1, words=words, related=0.510 if words > 1_000 else 0.528)
+    verdict = judge(replace(GOOD, dictionary=check))
+    assert verdict.start == start
+    assert ("too few words to tell" in verdict.reason) == (start == "open")
+    assert ("look random" in verdict.reason) == (start == "poor")
+
+
 def test_a_doubtful_dictionary_is_judged_with_its_error_the_size_of_the_text_and_the_baselines():
     doubtful = replace(GOOD, dictionary=replace(GOOD.dictionary, related=0.527, words=540), corpus_bytes=3_000_000)
     reason = judge(doubtful).reason
@@ -240,7 +249,7 @@ def test_a_few_kilobytes_of_text_are_a_poor_start_whatever_the_scores(size, star
             DictionaryCheck(tokens=2, text_share=0.001, words=2, related=None, entries=3_000, frequent=3, matches=2),
             "Of its 3 entries with a frequent word of the model's language, 2 have",
         ),
-        (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.52), "52.0% of 300 cases, and 50% is chance"),
+        (DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.51), "51.0% of 300 cases, and 50% is chance"),
     ],
 )
 def test_a_useless_dictionary_is_a_poor_start_and_the_gain_is_explained_by_spelling(check, reason):

@@ -148,8 +148,11 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     chosen = METHODS[method]
     if not any(chosen.takes(kind) for kind in _SLOW):
         return chosen.initialise(inputs)
-    # A mixture without the model's own embedding serves every size and every fine-tune of a model family.
-    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors") and inputs.reads_own_embedding)
+    # A mixture without the model's own embedding serves every size and every fine-tune of a model family, and takes no
+    # memory for a large one.
+    given: dict[InputKind, object] = {"dictionary": inputs.evidence.lexicon, "bitext": inputs.evidence.bitext}
+    beside = [kind for kind, evidence in given.items() if evidence is not None]
+    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors", beside=beside) and inputs.reads_own_embedding)
     key: dict[str, object] = {
         "method": method,
         "revision": (chosen.revision, EVIDENCE),

@@ -18,6 +18,7 @@ from relexify.recipes.demo import make_material
 from relexify.systems.transfer.assessment.dictionary import check_dictionary
 from relexify.systems.transfer.assessment.start import Start, cover_text
 from relexify.systems.transfer.assessment.verdict import judge
+from relexify.systems.transfer.initialisation import initialise
 from relexify.text import Corpus
 from relexify.tokens import train_tokenizer_like
 from tests import pico
@@ -105,7 +106,10 @@ def test_the_embedding_of_a_large_model_is_never_in_memory_as_a_whole(monkeypatc
     def read_embedding():
         raise AssertionError("the whole embedding was read")
 
-    by_rows = check_dictionary(replace(inputs, read_embedding=read_embedding, read_rows=read_rows), counts)
+    large = replace(inputs, read_embedding=read_embedding, read_rows=read_rows)
+    initialise("blend", large)
+    assert not read
+    by_rows = check_dictionary(large, counts)
     assert by_rows == check_dictionary(inputs, counts)
     assert read[1:] == [700, 700, 700, 700, 700, 500, 0]
     assert 300 < read[0] < len(SOURCE)

@@ -226,6 +226,9 @@ def _examine_evidence(
     text, occurrences = cover_text(sample, inputs.source, inputs.target, origins)
     # A method that aligns vectors with the dictionary has tested it on held-out words.
     tests_dictionary = initialisation.rotation is None and METHODS[options.method].takes("target vectors")
+    bitext = None
+    if METHODS[options.method].takes("bitext"):
+        bitext = check_bitext(inputs, occurrences, sample, mixed=origins == "mixed")
     return Start(
         method=options.method,
         origins=grafted.report.origins,
@@ -236,6 +239,6 @@ def _examine_evidence(
         dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
         corpus_bytes=inputs.evidence.corpus.size(),
         given=given_evidence(options),
-        bitext=check_bitext(inputs, occurrences, sample) if METHODS[options.method].takes("bitext") else None,
+        bitext=bitext,
         trained_vocabulary=not options.keep_source and given_tokenizer(options) is None,
     )

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["check_bitext", "count_pairs"]
 
 
-def check_bitext(inputs: Inputs, counts: np.ndarray, text: str) -> BitextCheck | None:
+def check_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.ndarray) -> BitextCheck | None:
     """Measure how much of a text parallel text knows, and how many tokens are built from it.
 
     Args:
         inputs: What the method was built from.
         counts: Number of occurrences of each target token in the text [target].
         text: A sample of held-out text, one paragraph per line.
+        mixed: The rows that are mixed from evidence; punctuation, for example, may be copied instead, bool [target].
 
     Returns:
         What was measured; None if there is no parallel text.
@@ -41,6 +42,7 @@ def check_bitext(inputs: Inputs, counts: np.ndarray, text: str) -> BitextCheck |
         ).known
     except EvidenceError:  # no two tokens were aligned often enough
         aligned = np.zeros(len(counts), bool)
+    aligned = aligned & mixed
     shared = None
     if inputs.evidence.lexicon is not None:
         translated = translations(inputs.source, inputs.target, inputs.evidence.lexicon).known

@@ -25,9 +25,10 @@ class TrainingVerdict:
     """Whether a training helped, and whether more of it would.
 
     Attributes:
-        outcome: `improving`, if scores were still improving when it ended; `finished`, if they were not, or if they
-            became worse again and the best step was kept; `overfitted`, if they did and it was not; `worse`, if they
-            became worse and never were better than before. Differences below `GAIN` do not count.
+        outcome: `improving`, if scores were still improving when it ended, or had improved in fewer than
+            `FEWEST_TOKENS`; `finished`, if they were not, or if they became worse again and the best step was kept;
+            `overfitted`, if they did and it was not; `worse`, if they became worse and never were better than before.
+            Differences below `GAIN` do not count.
         reason: Why, and what to do next, in one or two sentences.
     """
 
@@ -108,10 +109,12 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
         return TrainingVerdict("finished", reason)
     earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
     since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    is_short = last.tokens < FEWEST_TOKENS
+    few = f" It has seen only {last.tokens:,} tokens, too few to judge it by." if is_short else ""
     if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
-        few = (
-            f" It has seen only {last.tokens:,} tokens, too few to judge it by." if last.tokens < FEWEST_TOKENS else ""
-        )
         return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.{few}")
+    if is_short and first.bits_per_byte - last.bits_per_byte >= GAIN:
+        # The learning rate falls until the last step, so the end of a short training is flat, too.
+        return TrainingVerdict("improving", f"The model has improved. {since}: train it for longer.{few}")
     reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
     return TrainingVerdict("finished", reason)

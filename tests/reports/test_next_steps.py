@@ -166,14 +166,14 @@ AGAIN = "--corpus sw.txt --held-out h.txt --steps"
     ],
 )
 def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(scores, changes, title, command):
-    curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate(scores))
+    curve = Curve.of(Measurement(10 * index, 10_000 * index, "all", bits, 2.0) for index, bits in enumerate(scores))
     (said, commands), *_ = after_training(Path("out"), notes_of(**changes), curve)
     assert said.endswith(title)
     assert commands[:1] == ([] if command is None else [f"relexify {command}"])
 
 
 def test_a_model_whose_start_was_not_kept_is_trained_further():
-    curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
+    curve = Curve.of(Measurement(10 * index, 10_000 * index, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
     notes = {name: note for name, note in notes_of().items() if name != "trained_from"}
     ((title, (command,)),) = after_training(Path("out"), notes, curve)
     assert title == "Next, train it further:"
@@ -181,7 +181,7 @@ def test_a_model_whose_start_was_not_kept_is_trained_further():
 
 
 def test_the_command_after_a_training_with_a_new_head_adds_it_again():
-    curve = Curve.of(Measurement(10 * index, 0, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
+    curve = Curve.of(Measurement(10 * index, 10_000 * index, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
     ((_, (command,)),) = after_training(Path("out"), notes_of() | {"head_added_to": "sw"}, curve)
     assert command.startswith("relexify train sw out-80 --add-head --corpus sw.txt")
     ((_, (command,)),) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
@@ -194,7 +194,10 @@ def test_after_a_training_on_another_language_no_longer_one_is_proposed():
 
     def title(tokens_per_byte: float) -> str:
         bits = enumerate((3, 2, 1))
-        scores = (Measurement(10 * index, 0, "all", each, 2.0 ** (each / tokens_per_byte)) for index, each in bits)
+        scores = (
+            Measurement(10 * index, 10_000 * index, "all", each, 2.0 ** (each / tokens_per_byte))
+            for index, each in bits
+        )
         return after_training(Path("out"), notes, Curve.of(scores))[0][0]
 
     assert title(0.5) == "Next, train it on text in the language of the transfer."

@@ -132,6 +132,15 @@ def test_a_training_is_judged_by_its_curve(scores, outcome, said):
     assert said in verdict.reason
 
 
+def test_a_short_training_that_improved_the_model_is_not_called_finished_because_it_ends_flat():
+    scores = enumerate([2.311, 2.201, 2.178, 2.170])
+    curve = Curve.of(replace(point(2 * index, bits), tokens=512 * index) for index, bits in scores)
+    verdict = judge_training(curve, curve.last.step)
+    assert verdict.outcome == "improving"
+    assert verdict.reason.startswith("The model has improved. Held-out text takes 2.170 bits per byte, 2.311 at step 0")
+    assert verdict.reason.endswith("train it for longer. It has seen only 1,536 tokens, too few to judge it by.")
+
+
 @pytest.mark.parametrize(
     ("scores", "outcome", "said"),
     [

@@ -93,8 +93,9 @@ def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float
     Of a curve that falls, the last three quarters are always in the range, so that it is not a flat line at the edge.
     """
     low = min(value for points in curves for _, value in points)
-    # A start says little about the height of a curve, unless there is little else.
-    peaks = sorted(max(value for _, value in points[1 if len(points) > 3 else 0 :]) for points in curves)
+    # A start says little about the height of a curve, unless there is little else: alone, with few points, it is shown.
+    few = 8 if len(curves) == 1 else 3
+    peaks = sorted(max(value for _, value in points[1 if len(points) > few else 0 :]) for points in curves)
     most = low + 4 * (peaks[(len(peaks) - 1) // 2] - low)
     if most == low:
         most = peaks[-1]

@@ -263,6 +263,12 @@ def test_the_last_number_of_an_axis_is_not_cut_off_on_a_phone(last):
     assert all(float(x) + 16.5 / 2 * len(text) <= width for x, text in numbers)
 
 
+def test_the_start_of_a_short_training_is_not_cut_off():
+    scores = [(0, 2.311), (2, 2.201), (4, 2.178), (6, 2.170)]
+    assert "upper edge" not in draw_curves({"held-out text": scores})
+    assert "upper edge" in draw_curves({"one": scores, "other": scores})
+
+
 def test_training_adds_curves(folder, tmp_path):
     trained = shutil.copytree(folder, tmp_path / "trained")
     points = [Measurement(step, step * 100, "everything", 3 - step / 50, 9_000.0, 2.0) for step in range(0, 100, 10)]

@@ -53,7 +53,8 @@ def process_count() -> int:
     if not given:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         together = os.environ.get("LOCAL_WORLD_SIZE", "")  # processes that torchrun started here, which share the cores
-        return max(1, min(cores // int(together or 1), _MOST_BY_DEFAULT))
+        sharing = int(together) if together.isdecimal() else 1
+        return max(1, min(cores // max(1, sharing), _MOST_BY_DEFAULT))
     try:
         count = int(given)
     except ValueError as error:
@@ -90,17 +91,25 @@ def _distribute(
     function: Callable[[Item], Result], copy: bytes, items: Iterable[Item], processes: int
 ) -> Iterator[Result]:
     """Compute items in other processes, each of which has one at a time."""
-    workers: list[_Worker[Item, Result]] = [_Worker(function, copy) for _ in range(processes)]
+    workers: list[_Worker[Item, Result]] = []
     finished: dict[int, Result] = {}
     yielded = 0
     try:
+        _start(workers, function, processes)
+        for worker in workers:  # all of them are starting by now
+            worker.send(copy)
         for number, item in enumerate(items):
-            while all(worker.task for worker in workers) or number - yielded >= 2 * processes:
+            while workers and (all(worker.task for worker in workers) or number - yielded >= 2 * processes):
                 _collect(workers, finished)
                 while yielded in finished:
                     yield finished.pop(yielded)
                     yielded += 1
-            next(worker for worker in workers if not worker.task).start(number, item)
+            if free := next((worker for worker in workers if not worker.task), None):
+                free.start(number, item)
+            else:  # no process is left
+                yield from (finished.pop(earlier) for earlier in sorted(finished))
+                yield function(item)
+                yielded = number + 1
         while any(worker.task for worker in workers):
             _collect(workers, finished)
         yield from (finished.pop(number) for number in sorted(finished))
@@ -109,13 +118,26 @@ def _distribute(
             worker.end()
 
 
+def _start(workers: list[_Worker[Item, Result]], function: Callable[[Item], Result], count: int) -> None:
+    """Start processes, as many as the machine allows."""
+    for _ in range(count):
+        try:
+            workers.append(_Worker(function))
+        except OSError as error:  # such as a limit of processes
+            logger.warning("only %d of %d processes can be started (%s)", len(workers), count, error)
+            return
+
+
 def _collect(workers: list[_Worker[Item, Result]], finished: dict[int, Result]) -> None:
-    """Wait until a process has a result, and take those that there are."""
+    """Wait until a process has a result, and take those that there are; processes that died are removed."""
     ready = wait([worker.results.fileno() for worker in workers if worker.task])
-    for worker in workers:
+    for worker in workers[:]:
         if worker.task and worker.results.fileno() in ready:
             number, result = worker.finish()
             finished[number] = result
+            if worker.is_dead:
+                workers.remove(worker)
+                worker.end()
 
 
 class _Worker(Generic[Item, Result]):
@@ -124,9 +146,10 @@ class _Worker(Generic[Item, Result]):
     Attributes:
         task: The item that it computes now, with its number; None if there is none.
         results: The pipe that its result comes from; it is also ready if the process died.
+        is_dead: Whether it ended before its work.
     """
 
-    def __init__(self, function: Callable[[Item], Result], copy: bytes) -> None:
+    def __init__(self, function: Callable[[Item], Result]) -> None:
         # It finds modules where this process does, and not in a folder that happens to be the current one.
         code = f"import sys; sys.path[:] = {sys.path!r}; from relexify.processes import serve; serve()"
         self._process = subprocess.Popen(
@@ -140,12 +163,12 @@ class _Worker(Generic[Item, Result]):
         self._function = function
         self.task: tuple[int, Item] | None = None
         self.results: IO[bytes] = self._process.stdout  # type: ignore[assignment]
-        self._send(copy)
+        self.is_dead = False
 
     def start(self, number: int, item: Item) -> None:
         """Give it an item."""
         self.task = number, item
-        self._send(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
+        self.send(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
 
     def finish(self) -> tuple[int, Result]:
         """Return the number of its item and the result, which is computed here if the process cannot."""
@@ -156,6 +179,7 @@ class _Worker(Generic[Item, Result]):
         except (EOFError, OSError, pickle.UnpicklingError):
             # It was killed, as where memory is short, or the function raised an error, which it will raise here too.
             logger.warning("a process ended unexpectedly; this one does its work", extra={"once": True})
+            self.is_dead = True
             return number, self._function(item)
 
     def end(self) -> None:
@@ -163,7 +187,8 @@ class _Worker(Generic[Item, Result]):
         self._process.kill()
         self._process.communicate()  # which closes its pipes
 
-    def _send(self, content: bytes) -> None:
+    def send(self, content: bytes) -> None:
+        """Write to its pipe: first the function, then one item at a time."""
         with suppress(OSError):  # it died, which `finish` finds out
             self._process.stdin.write(content)  # type: ignore[union-attr]
             self._process.stdin.flush()  # type: ignore[union-attr]

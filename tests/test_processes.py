@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,12 @@ def dies_at_five(number: int) -> int:
     return number * number
 
 
+def dies_from_five_on(number: int) -> int:
+    if number >= 5 and not in_parent():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
 def fails_at_five(number: int) -> int:
     sys.stdout.write("what a package prints\n")
     if number == 5:
@@ -66,6 +73,27 @@ def test_little_work_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_killed_process_costs_no_result(started: list[int], caplog: pytest.LogCaptureFixture) -> None:
     assert list(map_in_order(dies_at_five, range(12))) == [number * number for number in range(12)]
     assert "a process ended unexpectedly" in caplog.text
+
+
+def test_items_are_computed_here_once_all_processes_are_killed(started: list[int]) -> None:
+    assert list(map_in_order(dies_from_five_on, range(30))) == [number * number for number in range(30)]
+
+
+@pytest.mark.parametrize("possible", [0, 1])
+def test_processes_that_cannot_be_started_cost_no_result(
+    monkeypatch: pytest.MonkeyPatch, started: list[int], caplog: pytest.LogCaptureFixture, possible: int
+) -> None:
+    start = subprocess.Popen
+
+    def limited(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        if len(started) >= possible:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(processes.subprocess, "Popen", limited)
+    assert list(map_in_order(abs, range(12))) == list(range(12))
+    assert f"only {possible} of 2 processes can be started" in caplog.text
+    assert len(started) == possible
 
 
 def test_an_error_is_raised_as_in_one_process_and_leaves_no_process(started: list[int]) -> None:
@@ -108,6 +136,11 @@ def test_processes_of_one_launcher_share_the_cores(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv(processes.PROCESSES, raising=False)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1000")
     assert process_count() == 1
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    alone = process_count()
+    for impossible in ("0", "x", "-1"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", impossible)
+        assert process_count() == alone
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1e3", "9" * 5000])

@@ -59,6 +59,7 @@ _CONTENTS = {
     "corpus": "text (`corpus`)",
     "text": "text (`corpus`)",
     "held_out": "held-out text (`held_out`, `held_out_bytes`)",
+    "pairs": "parallel text (`bitext`)",
 }
 """Inputs that count by their content, by their key in an identity, and as messages call them."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")

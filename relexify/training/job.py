@@ -27,6 +27,7 @@ from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack, pack_share
+from relexify.training.engine.arguments import DISTRIBUTED_TIMEOUT
 from relexify.training.options import Training
 from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
@@ -260,7 +261,7 @@ def source_notes(source: str | Path) -> dict[str, Any]:
 def started_processes() -> PartialState:
     """Return the processes that torchrun or accelerate started together; without them, this one alone."""
     # Processes wait for the first one while it prepares text, which may take longer than the ten minutes of NCCL.
-    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=1))
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=DISTRIBUTED_TIMEOUT))
 
 
 def _both_sides(corpus: TextSource, held_out: TextSource | None) -> tuple[Corpus, Corpus]:

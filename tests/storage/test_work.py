@@ -92,7 +92,7 @@ def test_another_run_is_rejected_in_the_words_of_a_recipe(tmp_path: Path):
         ({"text": "c" * 64}, ", with another text (`corpus`); choose"),
         ({"source": {"text": "c" * 64}}, ", with another text (`corpus`); choose"),
         ({"model": "d" * 64}, ", with another model; choose"),
-        ({"pairs": "e" * 64}, ", with another pairs; choose"),
+        ({"pairs": "e" * 64}, ", with another parallel text (`bitext`); choose"),
     ],
 )
 def test_another_input_is_named_in_words_and_an_option_before_what_follows_from_it(

@@ -17,6 +17,7 @@ from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.data import packing
+from relexify.training.engine.trainer import StageTrainer
 from relexify.training.job import share_packing, started_processes
 from relexify.training.options import Training
 from relexify.training.result import CURVE_FILE, TrainingResult
@@ -99,6 +100,30 @@ def test_a_model_sharded_over_two_processes_is_trained_like_a_whole_one_and_resu
     assert killed == -signal.SIGKILL
     assert is_sharded(run.work() / "1-everything" / "checkpoint-4")
     assert in_two_processes(train_sharded, run, None, TOGETHER, "out", **environment) == 0
+    assert_trained_like(run, alone)
+
+
+def train_sharded_in_parts(run: Run, moment: Moment | None, training: Training, name: str) -> None:
+    """As `train_sharded`, and check that sums of gradients are shards too, not gradients of the whole model."""
+    step, unsynchronised = StageTrainer.training_step, []
+
+    def observed(trainer: StageTrainer, *arguments: Any, **options: Any) -> torch.Tensor:
+        loss = step(trainer, *arguments, **options)
+        gradients = [parameter.grad for parameter in trainer.model.parameters()]
+        unsynchronised.append(any(gradient is None for gradient in gradients))
+        return loss
+
+    StageTrainer.training_step = observed
+    train_sharded(run, moment, training, name)
+    assert len(unsynchronised) > training.steps, "the batch was not cut into parts"
+    assert not any(unsynchronised)
+
+
+@needs_sharding
+def test_gradients_of_parts_of_a_batch_are_sharded_too(run_of, alone):
+    run, parts = run_of("gpt2", dropout=False), replace(TOGETHER, micro_batch=1)
+    environment = {**SHARDED, "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT"}
+    assert in_two_processes(train_sharded_in_parts, run, None, parts, "out", **environment) == 0
     assert_trained_like(run, alone)
 
 

@@ -16,7 +16,8 @@ __all__ = ["find_overlap", "report_overlap"]
 
 logger = logging.getLogger(__name__)
 
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?…]['\"”’»)\s])\s*|(?<=[。！？])")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…؟۔।॥።፧։]['\"”’»)\s])\s*|(?<=[。！？｡។။])")
+"""Also those of Arabic script, Devanagari, Ethiopic, Armenian, Khmer and Burmese."""
 
 
 def find_overlap(

@@ -31,6 +31,8 @@ _BRACKETS = "|".join(
 REMARK = re.compile(rf"(?:^|\s|(?<=[،؛、；，]))(?:{_BRACKETS})+(?=[\s,;:.!?…،؛、；，]|$)")
 """Brackets between words, up to three inside each other; those inside a word ("colo(u)r") are part of it."""
 HYPHENS = ("-", "\u2010", "\u2011")
+_MANY_AFFIXES = 0.05
+"""Share of the entries from which on affixes are worth a warning: they may be stems, such as `-zuri`."""
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     """
     if path.is_dir():
         path = _only_dictionary(path)
-    skipped = affixes = 0
+    kept = skipped = affixes = 0
     first_affix = ""
     for left, right in _reader(path)(path):
         if max(len(left), len(right)) > LONGEST_SIDE:
@@ -55,14 +57,29 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
         elif is_affix(left) or is_affix(right):
             affixes, first_affix = affixes + 1, first_affix or f"{left} → {right}"
         else:
+            kept += 1
             yield left, right
     if skipped:
         logger.warning("%s: %d entries of more than %d characters are skipped", path, skipped, LONGEST_SIDE)
-    if affixes:
-        entries = f"an entry with an affix ({first_affix}) is skipped"
-        if affixes > 1:
-            entries = f"{affixes:,} entries with an affix (such as {first_affix}) are skipped"
+    if not affixes:
+        return
+    if not kept:
+        raise InputError(
+            f"{path} holds no pairs of words, only affixes such as {first_affix}: write words, and stems without a "
+            "hyphen"
+        )
+    entries = f"an entry with an affix ({first_affix}) is skipped"
+    if affixes > 1:
+        entries = f"{affixes:,} entries with an affix (such as {first_affix}) are skipped"
+    if affixes < _MANY_AFFIXES * (kept + affixes):
         logger.info("%s: %s, because affixes are parts of words, not words", path, entries)
+    else:
+        logger.warning(
+            "%s: %s, because affixes are parts of words, not words; if they are stems of words, write them without a "
+            "hyphen",
+            path,
+            entries,
+        )
 
 
 def is_affix(side: str) -> bool:

@@ -11,6 +11,7 @@ import logging
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -133,8 +134,9 @@ def pack_share(
         VocabularyError: The tokenizer has no token to end a paragraph with.
     """
     plan = _plan(corpus, tokenizer, excluding)
-    if entry_path(_KIND, plan.key).exists():
-        return
+    with suppress(OSError):  # a cache that cannot be searched
+        if entry_path(_KIND, plan.key).exists():
+            return
     numbers: deque[int] = deque()
 
     def own_batches() -> Iterator[list[str]]:
@@ -191,7 +193,8 @@ def _plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus 
     highest = max(tokenizer.get_vocab().values())
     dtype = "<u2" if highest <= np.iinfo(np.uint16).max else "<u4"
     tokenize = StreamEncoding(encoder.encode, separator, dtype)
-    return _Plan(corpus, excluding, tokenize, key, entry_path(f"{_KIND}-shards", key))
+    shards = entry_path(f"{_KIND}-shards", {**key, "batches": _SHARD, "bytes": _BATCH_BYTES})
+    return _Plan(corpus, excluding, tokenize, key, shards)
 
 
 def _write(folder: Path, plan: _Plan) -> None:

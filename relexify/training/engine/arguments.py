@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import parse_flag_from_env
 from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks, is_tensorboard_available
 
@@ -20,7 +21,15 @@ from relexify.training.engine.muon import MuonAdamW
 from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
 from relexify.training.rates import stage_rates
 
-__all__ = ["compiles", "evaluated_steps", "save_interval", "stage_arguments", "stage_callbacks", "stage_optimiser"]
+__all__ = [
+    "DISTRIBUTED_TIMEOUT",
+    "compiles",
+    "evaluated_steps",
+    "save_interval",
+    "stage_arguments",
+    "stage_callbacks",
+    "stage_optimiser",
+]
 
 COMPILING_PAYS_FROM = 100
 """Steps from which on compilation, about a minute, is regained on a GPU."""
@@ -76,7 +85,11 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         disable_tqdm=True,
         report_to=[],
         dataloader_pin_memory=on_gpu,
-        accelerator_config={"non_blocking": on_gpu},  # else every batch waits until the GPU has finished the last
+        accelerator_config={
+            "non_blocking": on_gpu,  # else every batch waits until the GPU has finished the last
+            # Else FSDP keeps the gradients of the whole model on every GPU while they are summed over micro-batches.
+            "gradient_accumulation_kwargs": {"sync_each_batch": parse_flag_from_env("ACCELERATE_USE_FSDP")},
+        },
         ddp_timeout=DISTRIBUTED_TIMEOUT,
         ddp_find_unused_parameters=False,
         seed=training.seed,

@@ -2,7 +2,7 @@
 
     inner matrices      Muon     `Rates.inner`; or AdamW, if requested
     lexical parameters  AdamW    `Rates.embeddings`: embedding, head and output bias
-    all others          AdamW    `Rates.others`: norms, biases, position embeddings
+    all others          AdamW    `Rates.others`: norms, biases, position embeddings, magnitudes of DoRA
 
 Weight decay applies to everything but biases and norms, as in the Trainer.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relexify.evidence.bitext import find_overlap
 
 PAIRS = [
@@ -22,6 +24,11 @@ def test_either_side_counts_whatever_its_case_and_punctuation():
 def test_sentences_are_found_inside_paragraphs():
     assert list(find_overlap(PAIRS, ["It was late. The door is open. She reads. Nobody came."], [])) == [0, 1]
     assert list(find_overlap(PAIRS, ["她说：你好。再见。你好。"], [])) == [3]
+
+
+@pytest.mark.parametrize("end", ["؟", "۔", "।", "።", "։", "។", "။", "｡"])
+def test_sentences_end_as_their_script_ends_them(end):
+    assert list(find_overlap([("new", f"ab cd{end}")], [], [f"xy zw{end} ab cd{end} uv{end}"])) == [0]
 
 
 def test_a_pair_of_several_sentences_must_occur_with_all_of_them():

@@ -272,8 +272,19 @@ def test_affixes_are_skipped_and_counted_because_they_are_no_words(tmp_path, cap
     assert BilingualLexicon.load(path).pairs == (("school", "shule"),)
     assert "an entry with an affix (-ness → u-) is skipped" in caplog.text
     path.write_text("-ness\tu-\n")
-    with pytest.raises(InputError, match="holds no pairs of words"):
+    with pytest.raises(InputError, match="only affixes such as -ness → u-: write words, and stems without a hyphen"):
         BilingualLexicon.load(path)
+
+
+@pytest.mark.parametrize(("stems", "level"), [(4, "INFO"), (6, "WARNING")])
+def test_many_stems_with_a_hyphen_are_worth_a_warning(tmp_path, caplog, stems, level):
+    caplog.set_level("INFO")
+    words = "".join(f"word{number}\tneno{number}\n" for number in range(100 - stems))
+    (path := tmp_path / "en-sw.tsv").write_text(words + "".join(f"good{number}\t-zuri\n" for number in range(stems)))
+    assert len(BilingualLexicon.load(path).pairs) == 100 - stems
+    (record,) = [record for record in caplog.records if "with an affix" in record.message]
+    assert record.levelname == level
+    assert ("write them without a hyphen" in record.message) == (level == "WARNING")
 
 
 @pytest.mark.parametrize("name", ["absent.txt", "absent.tei", "absent.index", "absent.dict.dz"])

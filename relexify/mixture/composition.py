@@ -92,6 +92,11 @@ def blend(*parts: tuple[float, Mixture]) -> Mixture:
     alone = known.sum(axis=0) == 1
     only_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
     origin = np.where(known.any(axis=0), np.where(alone, only_origin, Origin.MIXED), Origin.NONE)
+    # Mixtures that agree on one source token, which at least one of them copies, copy it together.
+    weights = scipy.sparse.csr_array(weights)
+    weights.eliminate_zeros()
+    is_copy = np.stack([mixture.origin == Origin.COPIED for mixture in mixtures]).any(axis=0)
+    origin = np.where(is_copy & (np.diff(weights.indptr) == 1), Origin.COPIED, origin)
     name = " + ".join(f"{share:g} {mixture.method}" for share, mixture in parts)
     return _rebuild(weights, origin, name, mixtures[-1])
 

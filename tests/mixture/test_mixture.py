@@ -106,6 +106,15 @@ def test_a_blend_shares_rows_that_only_one_side_knows():
     assert composed.origin[:4].tolist() == [Origin.MIXED, Origin.MIXED, Origin.COPIED, Origin.NONE]
 
 
+def test_a_blend_of_mixtures_that_agree_on_the_same_token_copies_it():
+    copies = mixture([[1], [2], [3]], Origin.COPIED)
+    assert copies.origin[:3].tolist() == [Origin.COPIED] * 3
+    agreeing = blend((0.25, copies), (0.75, mixture([[1], [2, 4], []])))
+    assert agreeing.origin[:3].tolist() == [Origin.COPIED, Origin.MIXED, Origin.COPIED]
+    related = blend((0.5, mixture([[1]])), (0.5, mixture([[1]])))  # the same source token, but another word
+    assert related.origin[0] == Origin.MIXED
+
+
 def test_signed_weights_are_kept():
     weights = csr_array(([-0.5, 1.5], ([0, 0], [1, 2])), shape=(len(TARGET), len(SOURCE)))
     made = mixture_of_weights(weights, SOURCE, TARGET, method="signed", origin=Origin.MIXED)

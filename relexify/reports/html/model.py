@@ -54,9 +54,9 @@ _ORIGINS = {
     "none": "no evidence",
 }
 _ORIGINS_EXPLAINED = (
-    "Special tokens have the embedding of the special token with the same role. Copied: the model has the same token. "
-    "Mixed: a weighted mean of source tokens that the evidence says are related. Pieces: the mean of the source tokens "
-    "that spell it. No evidence: drawn at random, or the mean of all rows."
+    "Special tokens have the embedding of the special token with the same role. Copied: the row of the same token, as "
+    "it is. Mixed: a weighted mean of source tokens that the evidence says are related. Pieces: the mean of the source "
+    "tokens that spell it. No evidence: drawn at random, or the mean of all rows."
 )
 _BANDS = (1_000, 4_000, 16_000, 64_000)
 """Ends of the bands of the vocabulary, whose first tokens are the most frequent."""

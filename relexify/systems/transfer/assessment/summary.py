@@ -41,7 +41,7 @@ SAME = 0.005
 
 _ORIGINS = {
     "special": "special: that of the same role",
-    "copied": "copied: the model has the same token",
+    "copied": "copied: the row of the same token, as it is",
     "mixed": "mixed: weighted mean of several tokens",
     "pieces": "pieces: mean of the tokens that spell it",
     "precomputed": "computed by the method, not mixed",

@@ -133,9 +133,10 @@ def _judge(start: Start) -> Verdict:  # noqa: PLR0911
             )
         return replace(complaint, reason=reason)
     if praise := _praise(start):
-        others = f" Rows without evidence need {min(baselines.values()):.3f}." if baselines else ""
-        if gain is not None and gain < 0:
-            others += " That they need less says little, because good rows usually overtake them early in training."
+        others = f" Rows without evidence (random or shuffled) need {min(baselines.values()):.3f}." if baselines else ""
+        if gain is not None and gain < GAIN:
+            less = "they need less" if gain < 0 else "they need hardly more"
+            others += f" That {less} is common and says little: rows from evidence usually lead early in training."
         return _unless_too_long(start, Verdict("good", praise + _compared_with_original(start) + others))
     if doubt := _doubt(start):
         if gain is not None and gain < 0:
@@ -166,7 +167,7 @@ def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> V
         works = "spelling, and tokens that both vocabularies have, help"
         if not _is_text_alone(start):
             works = "the evidence works"
-        reason = f"Before any training, it needs {own:.3f} bits per byte, against {compared}: {works}."
+        reason = f"Before any training, the model needs {own:.3f} bits per byte, against {compared}: {works}."
         return _unless_too_long(start, Verdict("good", reason + _compared_with_original(start, is_known=True)))
     better = f"only {gain:.3f} bits per byte better than without evidence, too little to tell"
     if gain < 0.0005:  # 0.000 as it is shown
@@ -371,7 +372,7 @@ def _compared_with_original(start: Start, *, is_known: bool = False) -> str:
     if own is None or original is None or start.text is None:
         return ""
     ratio = start.text.target_tokens / max(1, start.text.source_tokens)
-    compared = f" Before any training, it needs {own:.3f} bits per byte and {ratio:.0%} of the tokens"
+    compared = f" Before any training, the model needs {own:.3f} bits per byte and {ratio:.0%} of the tokens"
     if is_known:
         compared = f" It needs {ratio:.0%} of the tokens"
     if own < original:

@@ -11,8 +11,8 @@
 
 Both sides read the same two fastText .bin files, the same tokenizers, the same dictionary and the same source matrix,
 all made here, and write a target matrix. FOCUS needs no dictionary and no source vectors, but tokens that both
-vocabularies have: 16 % of them, as between SmolLM2 and a Swahili tokenizer; the largest difference between the rows of
-both sides is printed too. CPU time is what the process and its threads used; ratios are printed last.
+vocabularies have: 16 % of them (SmolLM2 and a Swahili tokenizer of 32,000 tokens: 14 %). The largest difference between
+the rows of both sides is printed too. CPU time is what the process and its threads used; ratios are printed last.
 On a GPU, product and search start from matrices in the memory of the host, and run once before they are timed.
 """
 

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -149,6 +150,18 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2
+
+
+def test_a_dry_run_warns_of_text_in_the_language_of_the_model(world, tmp_path):
+    warning = "tokens per word of this text, as for a language that it was trained on"
+    own = tmp_path / "own.txt"
+    tokens = json.loads((world.gpt2 / "tokenizer.json").read_text())["model"]["vocab"]
+    words = sorted(token[1:] for token in tokens if token[0] == "Ġ" and token[1:].isalpha())
+    draw = random.Random(0)
+    own.write_text("".join(" ".join(draw.choices(words, k=20)) + "\n" for _ in range(300)))
+    for text, is_known in ((own, True), (world.corpus, False)):
+        outcome = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", text, "--vocab-size", 300, "--dry-run")
+        assert (warning in outcome.err) == is_known, outcome.err
 
 
 def test_a_dry_run_warns_of_a_dictionary_for_another_language_and_counts_parallel_text(world, tmp_path):

@@ -12,11 +12,11 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.bitext import count_pairs
 from relexify.systems.transfer.assessment.dictionary import example_entries
-from relexify.systems.transfer.assessment.verdict import LITTLE_TEXT
+from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH, LITTLE_TEXT
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
-from relexify.tokens import AnyTokenizer, check_vocabulary_size
+from relexify.tokens import AnyTokenizer, check_vocabulary_size, encoder_of
 
 __all__ = ["planned_transfer"]
 
@@ -49,6 +49,8 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         if not any(method.takes(kind, beside=beside) for kind in EVIDENCE_OPTIONS["source_corpus"]):
             names.remove("source_corpus")
     given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
+    if not options.keep_source:
+        _warn_of_known_language(evidence.corpus, source)
     if (lexicon := evidence.lexicon) is not None:
         found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
         examples = ", ".join(example_entries(lexicon))
@@ -74,6 +76,21 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         ("scored", "yes" if options.score else "no"),
         ("output", options.output),
     ]
+
+
+def _warn_of_known_language(corpus: Corpus, source: AnyTokenizer) -> None:
+    """Warn if the model's own tokenizer needs as few tokens per word as for a language that it was trained on."""
+    lines = [line for line in corpus.sample_bytes(_SAMPLE // 10).split("\n") if line.strip()]
+    words = [word for line in lines for word in split_words(line) if any(map(str.isalnum, word))]
+    if not words or len(unspaced_runs("\n".join(lines))) >= len(words) / 2:
+        return
+    length = sum(map(len, encoder_of(source).encode(lines))) / len(words)
+    if length < KNOWN_LENGTH["word"]:
+        logger.warning(
+            "the model's own tokenizer needs only %.2f tokens per word of this text, as for a language that it was "
+            "trained on: check that the text is in the new language",
+            length,
+        )
 
 
 def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokenizer) -> str:

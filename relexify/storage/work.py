@@ -283,7 +283,7 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         found = f": its {key} was {_short(then.get(name))}, here it is {_short(now.get(name))}"
         if not options:
             parts = key.split(".")
-            found = f", with another {next((_CONTENTS[part] for part in parts if part in _CONTENTS), key)}"
+            found = f", whose {next((_CONTENTS[part] for part in parts if part in _CONTENTS), key)} differs"
         raise InputError(f"{folder} holds the unfinished work of another run{found}; {restart_advice(folder)}")
     if changed := changed_revisions(*revisions):
         raise InputError(f"{folder} holds work of {changed}; {restart_advice(folder)}")

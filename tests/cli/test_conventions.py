@@ -297,7 +297,7 @@ INVALID = [
     (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "learning_rate = 0.0"),
     (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "batch = 0"),
     (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "learning_rate = 5"),
-    (("evaluate", MODEL, *TASK, "--seeds", "0"), "seeds = []"),
+    (("evaluate", MODEL, *TASK, "--seeds", "0"), "Invalid value for '--seeds'"),
     (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
     (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
     (("geometry", MODEL, "--states", "states.svg"), "give the text with --text"),

@@ -87,12 +87,12 @@ def test_another_run_is_rejected_in_the_words_of_a_recipe(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"held_out": {"bytes": 2_000, "inputs": {"sha256": "b" * 64}}}, "another held-out text (`held_out`, "),
+        ({"held_out": {"bytes": 2_000, "inputs": {"sha256": "b" * 64}}}, ", whose held-out text (`held_out`, "),
         ({"held_out": {"bytes": 2_000, "inputs": {"sha256": "b" * 64}}, "length": 64}, "its length was 128, here "),
-        ({"text": "c" * 64}, ", with another text (`corpus`); choose"),
-        ({"source": {"text": "c" * 64}}, ", with another text (`corpus`); choose"),
-        ({"model": "d" * 64}, ", with another model; choose"),
-        ({"pairs": "e" * 64}, ", with another parallel text (`bitext`); choose"),
+        ({"text": "c" * 64}, ", whose text (`corpus`) differs; choose"),
+        ({"source": {"text": "c" * 64}}, ", whose text (`corpus`) differs; choose"),
+        ({"model": "d" * 64}, ", whose model differs; choose"),
+        ({"pairs": "e" * 64}, ", whose parallel text (`bitext`) differs; choose"),
     ],
 )
 def test_another_input_is_named_in_words_and_an_option_before_what_follows_from_it(

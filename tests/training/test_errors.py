@@ -111,7 +111,7 @@ def test_checkpoints_of_another_training_are_rejected_with_the_difference(killed
 
 def test_checkpoints_of_another_model_are_rejected(killed_copy, shared_run):
     run = killed_copy()
-    with pytest.raises(InputError, match="another run: its model was"):
+    with pytest.raises(InputError, match="another run, whose model differs"):
         replace(run, source=shared_run("gpt2", dtype=torch.bfloat16).source).train()
 
 

@@ -377,14 +377,14 @@ def test_damaged_checkpoints_and_results_are_rebuilt(seeds, folder_of, tmp_path,
 def test_a_folder_of_another_run_is_rejected(seeds, folder_of):
     _, folder = seeds
     options = how("nli", **HARD)
-    for changed, name in [
-        ((pairs(33), pairs(97, 1), options), "training data"),
-        ((pairs(32), pairs(96, 1), options), "test data"),
-        ((pairs(32), pairs(97, 1), how("nli", **HARD, warmup=0.2)), "warmup"),
+    for changed, found in [
+        ((pairs(33), pairs(97, 1), options), ", whose training data differs"),
+        ((pairs(32), pairs(96, 1), options), ", whose test data differs"),
+        ((pairs(32), pairs(97, 1), how("nli", **HARD, warmup=0.2)), ": its warmup was"),
     ]:
-        with pytest.raises(InputError, match=f"another run: its {name} was"):
+        with pytest.raises(InputError, match=f"another run{found}"):
             tune(folder_of("bert"), *changed, folder=folder, dev=pairs(31, 2))
-    with pytest.raises(InputError, match="its model was"):
+    with pytest.raises(InputError, match="whose model differs"):
         tune(folder_of("roberta"), pairs(32), pairs(97, 1), options, folder=folder, dev=pairs(31, 2))
 
 

@@ -243,7 +243,7 @@ def test_training_is_the_same_again_and_finished_seeds_are_kept(folder, tmp_path
     assert same[0] != (tmp_path / "a" / "seed-1" / "model.safetensors").read_bytes()
     with pytest.raises(InputError, match="another run: its batch was 4, here it is 5"):
         train_parser(folder, TRAINING, TRAINING, replace(options, batch=5), tmp_path / "a")
-    with pytest.raises(InputError, match="another run: its development data was"):
+    with pytest.raises(InputError, match="another run, whose development data differs"):
         train_parser(folder, TRAINING[1:], TRAINING[:9], options, tmp_path / "a")
     (tmp_path / "b" / "seed-0" / "parser_training.json").unlink()
     with pytest.raises(InputError, match="no finished parser"):

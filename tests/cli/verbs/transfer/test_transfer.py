@@ -66,8 +66,9 @@ def test_commands_after_poor_and_open_starts_run_as_they_are_printed(world, tmp_
     useless.write_text("".join(f"{line.split()[0]}\tzzzz\n" for line in world.dictionary.read_text().splitlines()))
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", useless)
     assert "This is a poor start." in outcome.out
-    _, again = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    again, trained, _ = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
     assert "--dictionary" not in again
+    assert trained.startswith(f"train {tmp_path / 'out-2'} ")
     second = relexify(*shlex.split(again))
     assert second.status == 0, second.err
     assert (tmp_path / "out-2" / "config.json").is_file()
@@ -338,9 +339,9 @@ def test_a_blend_takes_parallel_text_as_one_more_part(world, tmp_path):
 
 def test_a_poor_start_is_not_to_be_trained(world, tmp_path):
     shown = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--method", "random")
-    assert "Repair the evidence, or transfer it with the method blend" in " ".join(shown.out.split())
+    assert "Next, repair the evidence, or transfer it with the method blend" in " ".join(shown.out.split())
     assert "relexify inspect" in shown.out
-    assert "relexify train" not in shown.out
+    assert f"relexify train {tmp_path / 'out'} " not in shown.out
 
 
 def test_a_training_recalls_that_its_transfer_was_a_poor_start(world, transferred, tmp_path):

@@ -1,4 +1,4 @@
-"""Distribute work on a large text over processes of this machine.
+"""Distribute work on a large text or matrix over processes of this machine.
 
     for counts in map_in_order(count_words, batches_of_lines):
         ...
@@ -10,6 +10,9 @@ fork, and not those of `multiprocessing`, which would run the script of the user
 not the run: its batch is computed here.
 
 Tokenizing uses all cores even in one process, because `tokenizers` has threads; everything else in Python does not.
+Threads that call numpy often, for short times, mostly wait for the interpreter lock.
+
+A function is copied to every process. A large matrix in it is a `SharedArray`, which is in memory once.
 """
 
 from __future__ import annotations
@@ -19,15 +22,19 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from multiprocessing.connection import wait
 from typing import IO, Any, Generic, TypeVar
 
+import numpy as np
+
 from relexify.errors import InputError, check_number
 
-__all__ = ["PROCESSES", "map_in_order", "process_count", "serve"]
+__all__ = ["PROCESSES", "SharedArray", "map_in_order", "process_count", "serve"]
 
 PROCESSES = "RELEXIFY_PROCESSES"
 """The environment variable with the number of processes, which `relexify --processes` sets."""
@@ -44,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 def process_count() -> int:
-    """Return how many processes work on a large text: `$RELEXIFY_PROCESSES`, by default one for each core, up to 16.
+    """Return how many processes share large work: `$RELEXIFY_PROCESSES`, by default one for each core, up to 16.
 
     Raises:
         InputError: The variable is not a possible number.
@@ -85,6 +92,38 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> I
             break
         yield from _distribute(function, copy, chain([first], remaining), processes)
     yield from map(function, remaining)
+
+
+class SharedArray:
+    """An array that other processes of this machine read in place: pickled, it is a reference.
+
+    Attributes:
+        values: The array, zeros at first. It is written before it is pickled, by the process that made it; that process
+            keeps it until the others have opened it.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+        if hasattr(os, "memfd_create"):  # on Linux: memory, which is free again even if this process is killed
+            file: IO[bytes] = os.fdopen(os.memfd_create("relexify"), "w+b")
+            path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+        else:
+            file = tempfile.NamedTemporaryFile(prefix="relexify-")  # noqa: SIM115 - closed with this object
+            path = file.name
+        weakref.finalize(self, file.close)
+        # A plain array: indexing a memmap takes several times as long.
+        self.values = np.asarray(np.memmap(file, dtype, "w+", shape=shape))
+        self._reference = path, shape, dtype
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _OpenedArray, self._reference
+
+
+class _OpenedArray(SharedArray):
+    """A `SharedArray` of another process."""
+
+    def __init__(self, path: str, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+        self.values = np.asarray(np.memmap(path, dtype, "r", shape=shape))
+        self._reference = path, shape, dtype
 
 
 def _distribute(

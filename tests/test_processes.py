@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from relexify import processes
 from relexify.errors import InputError
-from relexify.processes import map_in_order, process_count
+from relexify.processes import SharedArray, map_in_order, process_count
 from tests.processes import count_started
 
 PARENT = "RELEXIFY_TEST_PARENT"
@@ -130,6 +133,44 @@ def test_a_script_without_a_main_block_is_not_run_again(tmp_path: Path) -> None:
     environment = {**os.environ, processes.PROCESSES: "2", "PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "once\n[0, 1, 2, 3]\n"
+
+
+class RowSum:
+    def __init__(self, matrix: SharedArray) -> None:
+        self.matrix = matrix
+
+    def __call__(self, row: int) -> tuple[float, bool]:
+        return float(self.matrix.values[row].sum()), in_parent()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_shared_array_is_read_in_place_by_other_processes(
+    monkeypatch: pytest.MonkeyPatch, started: list[int], in_memory: bool
+) -> None:
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    matrix = SharedArray((50, 1_000), np.float32)
+    matrix.values[:] = np.arange(50)[:, None]
+    assert len(pickle.dumps(matrix)) < 1_000
+    found = list(map_in_order(RowSum(matrix), range(50)))
+    assert found == [(1_000.0 * row, row == 0) for row in range(50)]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_shared_array_that_its_owner_dropped_stays_only_where_it_is_open(
+    monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    matrix = SharedArray((3,), np.int64)
+    matrix.values[:] = 7
+    reference = pickle.dumps(matrix)
+    opened = pickle.loads(reference)
+    del matrix
+    gc.collect()
+    assert opened.values.tolist() == [7, 7, 7]
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(reference)
 
 
 def test_processes_of_one_launcher_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def options(
             min=1,
             max=1024,
             show_default=False,
-            help="Processes that count words and tokenize a large text; default: one for each core, up to 16.",
+            help="Processes that read a large text or compute `omp`; default: one for each core, up to 16.",
         ),
     ] = None,
     version: Annotated[

@@ -8,7 +8,6 @@ least squares. The same signed coefficients mix the rows of the source model: e_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +19,14 @@ from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.parts.copying import shared, special
 from relexify.methods.registry import METHODS, Method
 from relexify.mixture import Mixture, Origin, first_of, mixture_of_weights, rows_to_csr
-from relexify.neighbours import available_cores
+from relexify.processes import SharedArray, map_in_order
 from relexify.progress import track
 from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["MatchingPursuit", "matching_pursuit", "omp"]
 
-_BLOCK = 256
-"""Tokens whose first products are computed together."""
+_BATCH = 32
+"""Tokens that a process computes at a time: a tenth of a second."""
 _DEPENDENT = 1e-6
 """Share of a squared norm below which what is left of a row is rounding error."""
 
@@ -87,10 +86,6 @@ def omp(
 def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Approximate every signal by a combination of a few atoms.
 
-    Only products of atoms with one another and with the signals are needed. With q_t the directions of the chosen
-    atoms, made orthogonal in turn, the products of all atoms with q_t follow from those with the atom and with the
-    directions before it, so that a step costs O(mt) instead of O(md).
-
     Args:
         signals: [n × d].
         atoms: [m × d].
@@ -100,25 +95,58 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
         Indices of the atoms [n × k], int64, and their coefficients [n × k], float64. If a combination is exact with
         fewer atoms, the other coefficients are zero.
     """
-    # Slow to import, and options are validated without them. Calls of BLAS and of methods take half as long as numpy's
-    # operators, which matters for short arrays; scipy's keep the interpreter lock, so long products are left to numpy.
-    from scipy.linalg import solve_triangular
-    from scipy.linalg.blas import isamax, saxpy
+    signals, count = np.ascontiguousarray(signals, dtype=np.float32), min(count, len(atoms))
+    shared, products = SharedArray(atoms.shape, np.float32), SharedArray((len(atoms), len(atoms)), np.float32)
+    shared.values[:] = atoms
+    np.matmul(shared.values, shared.values.T, out=products.values)
+    chosen = np.empty((len(signals), count), np.int64)
+    coefficients = np.empty((len(signals), count))
+    starts = range(0, len(signals), _BATCH)
+    batches = (signals[start : start + _BATCH] for start in starts)
+    # Other processes have one thread each, and products with another number of threads may differ in their last bits.
+    with track("matching pursuit", len(signals)) as advance, threadpool_limits(limits=1, user_api="blas"):
+        found = map_in_order(_Pursuit(shared, products, count), batches)
+        for start, (indices, factors) in zip(starts, found, strict=True):
+            chosen[start : start + _BATCH], coefficients[start : start + _BATCH] = indices, factors
+            advance(len(indices))
+    return chosen, coefficients
 
-    signals, atoms = (np.ascontiguousarray(matrix, dtype=np.float32) for matrix in (signals, atoms))
-    count = min(count, len(atoms))
-    products = atoms @ atoms.T
-    norms = products.diagonal().tolist()  # |a|² of the atoms
-    chosen = np.zeros((len(signals), count), np.int64)
-    coefficients = np.zeros((len(signals), count))
 
-    def pursue(start: int) -> int:
-        remaining = signals[start : start + _BLOCK] @ atoms.T  # products of the atoms with what is left of each signal
-        directions = np.empty((count, len(atoms)), np.float32)  # products of the atoms with each direction q_t
+@dataclass(frozen=True)
+class _Pursuit:
+    """Matching pursuit for a batch of signals.
+
+    Only products of atoms with one another and with the signals are needed. With q_t the directions of the chosen
+    atoms, made orthogonal in turn, the products of all atoms with q_t follow from those with the atom and with the
+    directions before it, so that a step costs O(mt) instead of O(md).
+
+    Attributes:
+        atoms: [m × d].
+        products: Of the atoms with one another [m × m].
+        count: Atoms per signal, k ≤ m.
+    """
+
+    atoms: SharedArray
+    products: SharedArray
+    count: int
+
+    def __call__(self, signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the atoms of every signal [n × k], int64, and their coefficients [n × k], float64."""
+        # Slow to import, and options are validated without them. Calls of BLAS and of methods take half as long as
+        # numpy's operators, which matters for short arrays.
+        from scipy.linalg import solve_triangular
+        from scipy.linalg.blas import isamax, saxpy
+
+        products, count = self.products.values, self.count
+        norms = products.diagonal().tolist()  # |a|² of the atoms
+        chosen = np.zeros((len(signals), count), np.int64)
+        coefficients = np.zeros((len(signals), count))
+        remaining = signals @ self.atoms.values.T  # products of the atoms with what is left of each signal
+        directions = np.empty((count, len(products)), np.float32)  # products of the atoms with each direction q_t
         squares = np.empty(count, np.float32)  # |q_t|²
         shares = np.eye(count, dtype=np.float32)  # the atom of step t is Σ_j shares[t, j] q_j
-        projections, work = np.empty(count, np.float32), np.empty(len(atoms), np.float32)
-        for row, left in enumerate(remaining, start):
+        projections, work = np.empty(count, np.float32), np.empty(len(products), np.float32)
+        for row, left in enumerate(remaining):
             limit = _DEPENDENT * abs(left.item(isamax(left)))
             used = 0
             while used < count:
@@ -140,16 +168,7 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
             coefficients[row, :used] = solve_triangular(
                 shares[:used, :used], projections[:used], trans=1, lower=True, unit_diagonal=True, check_finite=False
             )
-        return len(remaining)
-
-    with (
-        track("matching pursuit", len(signals)) as advance,
-        threadpool_limits(limits=1, user_api="blas"),
-        ThreadPoolExecutor(available_cores()) as pool,
-    ):
-        for done in pool.map(pursue, range(0, len(signals), _BLOCK)):
-            advance(done)
-    return chosen, coefficients
+        return chosen, coefficients
 
 
 METHODS.add(

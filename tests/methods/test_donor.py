@@ -13,11 +13,13 @@ from relexify.methods.clp import clp
 from relexify.methods.omp import MatchingPursuit, matching_pursuit, omp
 from relexify.methods.parts.copying import shared
 from relexify.mixture import Origin
+from relexify.processes import PROCESSES
 from relexify.storage.json import read_json
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.tokens import vocabulary_of
 from tests import pico
+from tests.processes import count_started
 
 SOURCE_TOKENIZER = pico.byte_level()
 TARGET_TOKENIZER = pico.byte_level(pico.sentences(words=pico.foreign_words(), seed=3))
@@ -103,6 +105,23 @@ def test_matching_pursuit_takes_the_atoms_and_coefficients_of_the_definition():
         chosen, fitted = pursue_by_definition(signal, atoms, 6)
         assert found[row].tolist() == chosen
         assert np.allclose(coefficients[row], fitted, atol=1e-4)
+
+
+def test_matching_pursuit_finds_the_same_bits_with_several_processes(monkeypatch):
+    draw = np.random.default_rng(3)
+    atoms, signals = draw.standard_normal((500, 40)), draw.standard_normal((150, 40))
+    alone = matching_pursuit(signals, atoms, 12)
+    monkeypatch.setenv(PROCESSES, "2")
+    started = count_started(monkeypatch)
+    together = matching_pursuit(signals, atoms, 12)
+    assert len(started) == 2
+    for here, there in zip(alone, together, strict=True):
+        assert np.array_equal(here, there)
+
+
+def test_matching_pursuit_of_no_signal_has_no_row():
+    chosen, coefficients = matching_pursuit(np.zeros((0, 4)), np.eye(4), 2)
+    assert chosen.shape == coefficients.shape == (0, 2)
 
 
 def test_matching_pursuit_stops_at_an_exact_combination():

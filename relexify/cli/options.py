@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import logging
 import re
-import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relexify.errors import InputError
+from relexify.pretrained.cuda import reason_without_cuda
 
 if TYPE_CHECKING:
     from relexify.text import TextInput
@@ -108,31 +106,9 @@ def _check_device(name: str) -> str:
     """Reject a name that is not a device, and CUDA if torch certainly lacks it; `chosen_device` validates the rest."""
     if not re.fullmatch(r"auto|(cpu|cuda|mps)(:\d+)?", name):
         raise InputError(f"--device {name!r} is not a device to compute on: use cpu, cuda or auto")
-    if name.startswith("cuda") and (reason := _reason_without_cuda()):
+    if name.startswith("cuda") and (reason := reason_without_cuda()):
         raise InputError(f"--device {name} is not available, since {reason}: use cpu")
     return name
-
-
-def _reason_without_cuda() -> str:
-    """Return why torch cannot find a GPU, as far as that is certain without importing it; else an empty text.
-
-    Whether there is a GPU is left to torch. Device files and nvidia-smi are missing in some containers that have one,
-    and asking the driver would initialise it in this process, after which its forks could not use it.
-    """
-    spec = importlib.util.find_spec("torch")
-    file = None if spec is None or spec.origin is None else Path(spec.origin).with_name("version.py")
-    if file is None or not file.is_file():
-        return ""
-    build = runpy.run_path(str(file))  # a few constants
-    if build.get("hip"):
-        return ""
-    if not build.get("cuda"):
-        return f"torch {build['__version__']} was built without it"
-    try:
-        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return "no NVIDIA driver is installed"
-    return ""
 
 
 def existing(help: str) -> Any:

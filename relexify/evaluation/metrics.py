@@ -12,14 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relexify.errors import InputError, importing
-
-if TYPE_CHECKING:
-    from relexify.scoring import Score
+from relexify.scoring import Score
 
 __all__ = [
     "Confusion",
@@ -259,8 +256,6 @@ def _share(part: float, whole: float) -> float:
 
 
 def _score(task: str, metric: str, value: float, examples: int, unit: str = "examples") -> Score:
-    from relexify.scoring import Score
-
     return Score(task, metric, value, higher_is_better=True, examples=examples, unit=unit)
 
 

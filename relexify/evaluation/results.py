@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from relexify.evaluation.metrics import Confusion, LabelRow
-
-if TYPE_CHECKING:
-    from relexify.scoring import Score
+from relexify.scoring import Score
 
 __all__ = ["Candidate", "SeedResult", "TaskResult"]
 
@@ -71,8 +69,6 @@ class SeedResult:
             KeyError: A value is missing.
             TypeError: A value has the wrong type, or is unknown.
         """
-        from relexify.scoring import Score  # its package imports torch
-
         dev, matrix = values["dev"], values["confusion"]
         return cls(
             int(values["seed"]),

@@ -13,5 +13,6 @@ tokenizers.py     train a tokenizer like that of a model, save it, and read its 
 runnable.py       run a model without dropout, if it has no NaN and fits into memory
 fresh.py, heads.py            untrained models, and new heads
 precision.py, quiet.py        number formats, and transformers without its progress bars
+cuda.py                       whether there is a GPU
 license.py                    the license of a model, if it is known on this machine
 """

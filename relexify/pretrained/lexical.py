@@ -10,16 +10,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import PreTrainedModel
 
-from relexify.errors import GraftError, InputError, first_line
-from relexify.pretrained.files.shards import find_shards
-from relexify.pretrained.kinds import kind_of_config, kind_of_folder
+from relexify.errors import GraftError
+from relexify.pretrained.kinds import kind_of_config
 from relexify.pretrained.loading import meta_model
 
-__all__ = ["count_rows", "lexical_axes", "read_embedding", "resize", "weight_rows"]
+__all__ = ["count_rows", "embedding_names", "lexical_axes", "resize", "weight_rows"]
 
 _KNOWN: WeakKeyDictionary[PreTrainedModel, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = WeakKeyDictionary()
 """Shapes and lexical axes of models that were examined: a training asks for them several times."""
@@ -86,28 +84,11 @@ def weight_rows(module: nn.Module, which: slice | np.ndarray = slice(None)) -> n
     return rows
 
 
-def read_embedding(folder: Path) -> np.ndarray | None:
-    """Read the input embedding of a model folder, [rows × width] float32, without the rest of the model.
-
-    Returns:
-        None if it is not stored as one tensor.
-
-    Raises:
-        InputError: The file is damaged.
-    """
-    if kind_of_folder(folder) is not None:  # such models may compute their embedding
-        return None
+def embedding_names(folder: Path) -> set[str]:
+    """Return the names that the input embedding of a model folder may have in its files: that of a tied head, too."""
     model = meta_model(folder)
     weight = model.get_input_embeddings().weight
-    names = [name for name, tensor in model.named_parameters(remove_duplicate=False) if tensor is weight]
-    for file in reversed(find_shards(folder)):
-        try:
-            with safe_open(file, framework="pt") as stream:
-                for name in set(names).intersection(stream.keys()):  # of tied tensors, the files hold one
-                    return np.asarray(stream.get_tensor(name).float().numpy())
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{file} is damaged ({first_line(error)}): write it again") from error
-    return None
+    return {name for name, tensor in model.named_parameters(remove_duplicate=False) if tensor is weight}
 
 
 def _check_axes(

@@ -6,7 +6,7 @@ tables.py, plots.py      its tables and curves
 comparison_report.py     its report: a folder with numbers, tables and figures
 html/                    reports as a page, of a model or a comparison
 next_steps.py            the commands that usually follow a transfer or a training
-transfer_command.py      the arguments of a transfer, for these commands and for advice
+transfer_command.py      the arguments of a transfer and the name of its model, for these commands and for advice
 model_card.py, push.py   the model card of an output, and its upload to the Hub
 geometry/                embeddings and hidden states in space
 """

@@ -17,6 +17,7 @@ from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license
 from relexify.pretrained.loading import load_config
+from relexify.reports.transfer_command import source_title
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
@@ -24,7 +25,7 @@ from relexify.systems.transfer.assessment.start import BASELINES, Start
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
 
-__all__ = ["CARD", "render_card", "source_title"]
+__all__ = ["CARD", "render_card"]
 
 CARD = "README.md"
 
@@ -157,12 +158,6 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
             f"On {sample}, it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
         )
     return " ".join(sentences) + "\n"
-
-
-def source_title(command: Mapping[str, Any]) -> str:
-    """Return the name of the model that a command started from."""
-    model = str(command.get("model", ""))
-    return PACKAGED[model].title if model in PACKAGED else Path(model).name
 
 
 def _is_untrained_transfer(notes: Mapping[str, Any]) -> bool:

@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from relexify.methods.registry import METHODS
-from relexify.pretrained.architecture import usable_length
-from relexify.pretrained.loading import meta_model
+from relexify.pretrained.cuda import has_cuda
+from relexify.pretrained.kinds import read_config_file
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
 from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
@@ -72,7 +70,7 @@ def after_transfer(
         return [(repair, commands), *training, ("To see what its tokens are made from:", [inspecting])]
     steps = [("Next, inspect some tokens:", [inspecting])]
     if verdict.get("start") == "open" and "model" in command:
-        longest = usable_length(meta_model(folder))
+        longest = _length_below(folder, ADVICE_LENGTH)
         steps.append(("See in short trainings which method learns faster:", [_try_methods(model, command, longest)]))
     return [*steps, _train(folder, str(model), f"{model}-trained", command)]
 
@@ -128,18 +126,32 @@ def _train(folder: Path, model: str, output: str, command: Mapping[str, Any]) ->
         output: The folder of the trained model.
         command: The options of the transfer.
     """
-    longest = usable_length(meta_model(folder))
+    longest = _length_below(folder, Training.length)
     training = ["relexify", "train", model, output]
     for text in _TEXTS if command.get("keep_source") else _TEXTS_OF_TARGET:
         training += repeated_option(option_name(text), command.get(text))
     short = [*_SHORT, *_SHORT_LENGTH]
-    if longest is not None and longest < Training.length:  # the model cannot read the default, on any device
+    if longest is not None:  # the model cannot read the default, on any device
         training += ["--length", str(longest)]
         short = _SHORT
-    if torch.cuda.is_available():  # training uses CUDA or a CPU, whatever the transfer ran on
+    if has_cuda():  # training uses CUDA or a CPU, whatever the transfer ran on
         return "Train it:", [shlex.join(training)]
     title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
     return title, [shlex.join([*training, *short])]
+
+
+def _length_below(folder: Path, length: int) -> int | None:
+    """Return the length of the longest sequence that a model can read if it is below a number, else None."""
+    config = read_config_file(folder)
+    positions = config.get("max_position_embeddings") or config.get("n_positions")
+    # Some models count positions from their padding id on. Most are so long that this makes no difference.
+    if positions and positions - (config.get("pad_token_id") or 0) > length:
+        return None
+    from relexify.pretrained.architecture import usable_length
+    from relexify.pretrained.loading import meta_model
+
+    longest = usable_length(meta_model(folder))
+    return longest if longest is not None and longest < length else None
 
 
 def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]) -> NextStep:
@@ -168,7 +180,7 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
         methods = [own, *methods]
     words = ["relexify", "advise", command["model"], *transfer_arguments(command, as_advice=True)]
     words += repeated_option("--method", methods)
-    if longest is not None and longest < ADVICE_LENGTH:
+    if longest is not None:
         # More steps, so that no fewer tokens are seen: an advice after fewer of them is not reliable.
         words += ["--length", str(longest), "--steps", str(-(-ADVICE_STEPS * ADVICE_LENGTH // longest))]
     return shlex.join([*words, "--output", f"{model}-advice"])

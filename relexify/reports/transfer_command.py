@@ -1,4 +1,4 @@
-"""The arguments of a transfer as the command line takes them, from its options as `relexify.json` has them."""
+"""The arguments of a transfer as the command line takes them, and its model, from its options in `relexify.json`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from relexify.pretrained.files.packaged import PACKAGED
 from relexify.systems.transfer.options import Transfer, command_of
 
-__all__ = ["as_settings", "option_name", "repeated_option", "transfer_arguments"]
+__all__ = ["as_settings", "option_name", "repeated_option", "source_title", "transfer_arguments"]
 
 _OPTIONS = (
     "corpus",
@@ -30,6 +31,12 @@ _OPTIONS = (
 _ELSEWHERE = ("model", "output", "device", "overwrite")
 """Fields that are not part of the arguments."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def source_title(command: Mapping[str, Any]) -> str:
+    """Return the name of the model that a command started from."""
+    model = str(command.get("model", ""))
+    return PACKAGED[model].title if model in PACKAGED else Path(model).name
 
 
 def transfer_arguments(command: Mapping[str, Any], *, as_advice: bool = False) -> list[str]:

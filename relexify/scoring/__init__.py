@@ -1,22 +1,24 @@
 """Score a language model on text: bits per byte and perplexity.
 
+score.py          one measured number, and how it is written
 bits.py           score a model of any architecture
 windows.py        held-out text as windows in which every token is predicted once
 masked_words.py   whole words, to compare masked language models with different vocabularies
+
+All but score.py need torch; their names are imported at first use, so that a report reads scores without it.
 """
 
-from relexify.scoring.bits import (
-    Score,
-    bits_per_byte,
-    bits_per_word,
-    bits_per_word_of,
-    format_perplexity,
-    format_score,
-    language_model_scores,
-    scores_of,
-)
-from relexify.scoring.masked_words import bits_per_byte_of_words
-from relexify.scoring.windows import MASK_STRIDE, WINDOW, HeldOut, held_out_windows, sample_size
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from relexify.scoring.score import WINDOW, Score, format_perplexity, format_score
+
+if TYPE_CHECKING:
+    from relexify.scoring.bits import bits_per_byte, bits_per_word, bits_per_word_of, language_model_scores, scores_of
+    from relexify.scoring.masked_words import bits_per_byte_of_words
+    from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows, sample_size
 
 __all__ = [
     "MASK_STRIDE",
@@ -34,3 +36,27 @@ __all__ = [
     "sample_size",
     "scores_of",
 ]
+
+_MODULES = {
+    "MASK_STRIDE": "windows",
+    "HeldOut": "windows",
+    "bits_per_byte": "bits",
+    "bits_per_byte_of_words": "masked_words",
+    "bits_per_word": "bits",
+    "bits_per_word_of": "bits",
+    "held_out_windows": "windows",
+    "language_model_scores": "bits",
+    "sample_size": "windows",
+    "scores_of": "bits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name that needs torch at first use."""
+    if name in _MODULES:
+        return getattr(import_module(f"relexify.scoring.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'relexify.scoring' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

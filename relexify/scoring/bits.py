@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,18 +21,16 @@ from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
 from relexify.pretrained.runnable import check_finite, evaluating
 from relexify.progress import track
-from relexify.scoring.windows import MASK_STRIDE, WINDOW, held_out_windows
+from relexify.scoring.score import WINDOW, Score
+from relexify.scoring.windows import MASK_STRIDE, held_out_windows
 from relexify.text import is_unspaced, make_encodable
 
 __all__ = [
     "TASK",
-    "Score",
     "batch_nats",
     "bits_per_byte",
     "bits_per_word",
     "bits_per_word_of",
-    "format_perplexity",
-    "format_score",
     "language_model_scores",
     "scores_of",
 ]
@@ -45,32 +42,6 @@ _METRICS = {
     "encoder-decoder": "bits per byte of the second half",
 }
 _MOST_NATS = 700.0  # exp of more overflows a float
-
-
-@dataclass(frozen=True)
-class Score:
-    """One measured number.
-
-    Attributes:
-        task: The task, such as `"language modelling"`.
-        metric: The metric, such as `"bits per byte"`.
-        value: The number.
-        higher_is_better: Whether a higher value is better.
-        examples: Number of units that it was measured on.
-        unit: What they are: bytes, words, entities, ….
-    """
-
-    task: str
-    metric: str
-    value: float
-    higher_is_better: bool
-    examples: int
-    unit: str = "examples"
-
-    @property
-    def measured_on(self) -> str:
-        """What it was measured on: `"4,330 entities"`."""
-        return f"{self.examples:,} {self.unit}"
 
 
 def bits_per_byte(
@@ -162,20 +133,6 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
         Score(TASK, _METRICS[kind], bits, higher_is_better=False, examples=size, unit="bytes"),
         Score(TASK, name, perplexity, higher_is_better=False, examples=tokens, unit="tokens"),
     )
-
-
-def format_score(score: Score) -> str:
-    """Return the value of a score for people; a perplexity with as many digits as are significant."""
-    if score.metric.endswith("perplexity"):
-        return format_perplexity(score.value)
-    return f"{score.value:.4f}"
-
-
-def format_perplexity(value: float) -> str:
-    """Return a perplexity with as many digits as are significant."""
-    if not math.isfinite(value) or value >= 1e6:
-        return f"{value:.1e}"
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def bits_per_word(

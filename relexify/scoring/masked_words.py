@@ -20,7 +20,8 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, architecture_of, check_fit, encoder_frame, usable_length
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
-from relexify.scoring.bits import TASK, Score, batch_nats
+from relexify.scoring.bits import TASK, batch_nats
+from relexify.scoring.score import Score
 from relexify.scoring.windows import MASK_STRIDE, warn_about_unknown
 from relexify.text import make_encodable
 from relexify.tokens import backend_of

@@ -18,15 +18,14 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
+from relexify.scoring.score import WINDOW
 from relexify.text import make_encodable
 from relexify.tokens import encoder_of, separator_of
 
-__all__ = ["MASK_STRIDE", "WINDOW", "HeldOut", "held_out_windows", "sample_size", "warn_about_unknown"]
+__all__ = ["MASK_STRIDE", "HeldOut", "held_out_windows", "sample_size", "warn_about_unknown"]
 
 MASK_STRIDE = 7
 """A masked language model has one token in this many masked at a time: about the 15 % that it was trained with."""
-WINDOW = 512
-"""Tokens that a model sees at once, unless something else is requested."""
 UNKNOWN_SHARE = 0.01
 """Warn if more than this share of the tokens is unknown."""
 

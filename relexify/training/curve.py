@@ -12,7 +12,10 @@ from typing import Any
 from relexify.errors import InputError
 from relexify.storage.files import write_file
 
-__all__ = ["Curve", "Measurement"]
+__all__ = ["SOURCE", "TARGET", "Curve", "Measurement"]
+
+SOURCE, TARGET = "source", "target"
+"""Names of the two languages of a model that is trained on text of both."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import inherited_notes, is_intermediate
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of, vocabulary_of
+from relexify.training.curve import SOURCE, TARGET
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack, pack_share
 from relexify.training.engine.arguments import DISTRIBUTED_TIMEOUT
@@ -33,7 +34,6 @@ from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
 
 __all__ = [
-    "TARGET",
     "LanguageData",
     "TrainingData",
     "TrainingJob",
@@ -44,9 +44,6 @@ __all__ = [
     "source_notes",
     "started_processes",
 ]
-
-SOURCE, TARGET = "source", "target"
-"""Names of the two languages of a model that is trained on text of both."""
 
 logger = logging.getLogger(__name__)
 

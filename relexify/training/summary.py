@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from relexify.scoring import format_perplexity
 from relexify.steps import ResultTable
 from relexify.training.curve import Curve
 from relexify.training.result import TrainingResult
@@ -67,8 +68,6 @@ def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
 
 def curve_table(curve: Curve, selected: int) -> ResultTable:
     """Return about a dozen points, among them the first, the last, the best and the selected one, which is marked."""
-    from relexify.scoring import format_perplexity  # imports torch, which validating a recipe does not need
-
     points = curve.points
     every = -(-len(points) // MAX_ROWS)
     indices = {0, len(points) - 1, *range(0, len(points), every)}

@@ -19,9 +19,9 @@ import pytest
 import typer
 from rich.console import Console
 
-from relexify.cli import console, options
+from relexify.cli import console
 from relexify.cli.app import app
-from relexify.cli.options import _reason_without_cuda
+from relexify.pretrained import cuda
 from tests import pico
 from tests.cli.command import assert_error, relexify
 
@@ -329,7 +329,7 @@ INVALID = [
             (("transfer", MODEL, "out", "--corpus=here.txt", "--device=cuda"), "--device cuda is not available, since"),
             (("evaluate", MODEL, "--held-out=here.txt", "--device=cuda:1"), "--device cuda:1 is not available, since"),
         ]
-        if _reason_without_cuda()
+        if cuda.reason_without_cuda()
         else []
     ),
 ]
@@ -414,9 +414,9 @@ def test_cuda_is_rejected_without_torch_only_where_torch_cannot_have_it(
 
     (tmp_path / "version.py").write_text(f"__version__ = '9'\n{build}\n")
     found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(options.importlib.util, "find_spec", lambda name: found)
-    monkeypatch.setattr(options.ctypes, "CDLL", load)
-    assert _reason_without_cuda() == reason
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(cuda.ctypes, "CDLL", load)
+    assert cuda.reason_without_cuda() == reason
 
 
 def test_inspect_does_not_wait_for_torch(transferred):

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from relexify.errors import InputError, first_line
+from relexify.pretrained.files.embedding import read_embedding
 from relexify.pretrained.kinds import kind_of_folder
-from relexify.pretrained.lexical import read_embedding
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
 from relexify.pretrained.quiet import save_model
 from tests import pico

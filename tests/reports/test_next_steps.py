@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from relexify.reports.next_steps import after_training, after_transfer
+from relexify.pretrained.architecture import usable_length
+from relexify.pretrained.loading import meta_model
+from relexify.reports.next_steps import _length_below, after_training, after_transfer
 from relexify.training.curve import Curve, Measurement
+from tests import pico
 
 
 @pytest.mark.parametrize("device", ["cuda:1", "cpu", "mps"])  # that of the transfer; training uses CUDA or a CPU
@@ -27,8 +30,8 @@ def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
     device, has_cuda, longest, options, left_out, monkeypatch
 ):
     monkeypatch.setattr("torch.cuda.is_available", lambda: has_cuda)
-    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
-    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
+    monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {"corpus": "sw.txt", "device": device}}}
     _, (title, (training,)) = after_transfer(Path("sw"), notes)
     assert training == f"relexify train sw sw-trained --corpus sw.txt{options}"
@@ -38,8 +41,8 @@ def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
 @pytest.mark.parametrize("keeps_source", [True, False])
 def test_the_next_training_has_the_texts_of_both_languages_if_both_are_kept(keeps_source, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
-    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
+    monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
     texts = {"corpus": ["a.txt", "b.txt"], "held_out": "h.txt", "source_corpus": "en.txt", "source_held_out": "eh.txt"}
     notes = {"provenance": {"command": {**texts, "keep_source": keeps_source}}}
     _, (_, (training,)) = after_transfer(Path("x/both"), notes, name=Path("both"))
@@ -82,8 +85,8 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
 def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes_before_it_is_trained(
     command, changes, title, again, monkeypatch
 ):
-    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
-    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
+    monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
     first, (_, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
     assert first == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
@@ -91,10 +94,20 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
     assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
 
 
+@pytest.mark.parametrize("family", ["gpt2", "llama tied", "roberta", "t5"])
+def test_the_length_of_a_model_is_the_same_whether_or_not_its_config_tells_enough(family, tmp_path):
+    folder = pico.saved(family, tmp_path / family)
+    longest = usable_length(meta_model(folder))
+    limits = [1, *([] if longest is None else [longest - 1, longest, longest + 1]), 4096]
+    for limit in limits:
+        expected = longest if longest is not None and longest < limit else None
+        assert _length_below(folder, limit) == expected
+
+
 def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
-    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: None)
+    monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
     verdict = {"start": "poor", "changes": {}, "is_needed": False}
     first, (_, (training,)), (_, (pruning,)) = after_transfer(
         Path("x/en"), {"provenance": {"command": MADE}, "verdict": verdict}, name=Path("en")
@@ -125,8 +138,8 @@ def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command
     ],
 )
 def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(command, longest, options, monkeypatch):
-    monkeypatch.setattr("relexify.reports.next_steps.meta_model", lambda folder: folder)
-    monkeypatch.setattr("relexify.reports.next_steps.usable_length", lambda model: longest)
+    monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open"}}
     _, (title, (advice,)), (_, (training,)) = after_transfer(Path("sw"), notes)
     assert title == "See in short trainings which method learns faster:"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePath
-
-from transformers import PreTrainedModel
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, WEIGHTS_INDEX_NAME
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
 from relexify.storage.json import read_json
 from relexify.storage.tensor_files import read_header
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 __all__ = ["check_number_formats", "check_shards", "find_shards"]
 
+_SINGLE, _INDEX, _TORCH_INDEX = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin.index.json"
+"""As in `transformers.utils`, which takes a second to import."""
 _NUMBER_FORMATS = ("F16", "BF16", "F32", "F64")
 
 
@@ -24,14 +27,14 @@ def find_shards(folder: Path) -> list[Path]:
     Raises:
         InputError: The index is damaged, or names a file outside the folder, which is not part of the model.
     """
-    single = folder / SAFE_WEIGHTS_NAME
-    return [single] if single.is_file() else _indexed(folder / SAFE_WEIGHTS_INDEX_NAME)
+    single = folder / _SINGLE
+    return [single] if single.is_file() else _indexed(folder / _INDEX)
 
 
 def check_shards(folder: Path) -> None:
     """Validate, before any of them is read, that the files with the weights are in the folder; raises as above."""
     find_shards(folder)
-    _indexed(folder / WEIGHTS_INDEX_NAME)
+    _indexed(folder / _TORCH_INDEX)
 
 
 def check_number_formats(folder: Path, model: PreTrainedModel) -> None:

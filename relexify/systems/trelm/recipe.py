@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from relexify.errors import InputError
+from relexify.scoring import Score
 from relexify.steps import STEPS, ModelChange, RunContext, Step, StepTraining
 from relexify.storage.notes import read_as
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
-
-if TYPE_CHECKING:
-    from relexify.scoring import Score
 
 __all__ = ["check_trelm_step", "run_trelm_step", "validate_trelm"]
 
@@ -78,8 +76,6 @@ def _with_seed(options: Trelm, seed: int) -> Trelm:
 
 
 def _change(notes: Mapping[str, Any]) -> ModelChange | None:
-    from relexify.scoring import Score
-
     found = notes.get("trelm")
     if found is None:
         return None

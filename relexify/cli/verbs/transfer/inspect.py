@@ -114,7 +114,7 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[
 
 def _print_changes(model: Path, since: Path) -> list[EmbeddingChange]:
     """Print and return how far the embeddings of a model have moved since another state of it."""
-    from relexify.pretrained.lexical import read_embedding
+    from relexify.pretrained.files.embedding import read_embedding
     from relexify.reports import embedding_changes
 
     before, after = (read_embedding(folder) for folder in (since, model))

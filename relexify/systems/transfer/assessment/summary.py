@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from relexify.mixture import Fallback
+from relexify.scoring import WINDOW
 from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.assessment.start import (
@@ -19,6 +20,7 @@ from relexify.systems.transfer.assessment.start import (
 )
 from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge
 from relexify.systems.transfer.other_text import describe_other_text, is_transferred
+from relexify.training.curve import TARGET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,10 +84,6 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     # Notes without `from_trained` leave open whether this is the first training of the model.
     if training.get("from_trained", True) or not is_transferred(notes) or "compression" in notes:
         return []
-    # Both import torch, which validating a recipe does not need.
-    from relexify.scoring import WINDOW
-    from relexify.training.job import TARGET
-
     start = Start.from_notes(notes)
     own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
     # With text of both languages, the score is the mean of theirs.

@@ -1,0 +1,51 @@
+"""One measured number, and how it is written. Nothing here needs torch: reports of finished runs read scores too."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["WINDOW", "Score", "format_perplexity", "format_score"]
+
+WINDOW = 512
+"""Tokens that a model sees at once, unless something else is requested."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One measured number.
+
+    Attributes:
+        task: The task, such as `"language modelling"`.
+        metric: The metric, such as `"bits per byte"`.
+        value: The number.
+        higher_is_better: Whether a higher value is better.
+        examples: Number of units that it was measured on.
+        unit: What they are: bytes, words, entities, ….
+    """
+
+    task: str
+    metric: str
+    value: float
+    higher_is_better: bool
+    examples: int
+    unit: str = "examples"
+
+    @property
+    def measured_on(self) -> str:
+        """What it was measured on: `"4,330 entities"`."""
+        return f"{self.examples:,} {self.unit}"
+
+
+def format_score(score: Score) -> str:
+    """Return the value of a score for people; a perplexity with as many digits as are significant."""
+    if score.metric.endswith("perplexity"):
+        return format_perplexity(score.value)
+    return f"{score.value:.4f}"
+
+
+def format_perplexity(value: float) -> str:
+    """Return a perplexity with as many digits as are significant."""
+    if not math.isfinite(value) or value >= 1e6:
+        return f"{value:.1e}"
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from relexify.reports.html.elements import round_numbers
+
 __all__ = ["draw_curves"]
 
 _WIDTH, _HEIGHT = 760, 320
@@ -39,10 +41,10 @@ def draw_curves(
     above = [name for name, points in drawn.items() if all(value > high for _, value in points)]
     drawn = {name: points for name, points in drawn.items() if name not in above}  # else a flat line at the edge
     last = max(point[0] for points in drawn.values() for point in points) or 1
-    ticks, decimals = _ticks(low, high)
+    ticks, decimals = round_numbers(low, high)
     numbers = {f"{tick:.{decimals}f}": tick for tick in ticks}
     left = _MARGIN + _DIGIT * max(_DIGITS, *map(len, numbers))
-    steps = {f"{tick:,.0f}": tick for tick in _ticks(0, last, smallest=1)[0]}
+    steps = {f"{tick:,.0f}": tick for tick in round_numbers(0, last, smallest=1)[0]}
     right = max(_RIGHT, _HALF_DIGIT * len(max(steps, key=len)))  # the last number is centred below the end of the axis
 
     def at(step: float, value: float) -> tuple[float, float]:
@@ -107,13 +109,3 @@ def _limits(curves: Sequence[Sequence[tuple[int, float]]]) -> tuple[float, float
     high = max(value for points in curves for _, value in points if value <= most)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
-
-
-def _ticks(low: float, high: float, *, smallest: float = 0.0) -> tuple[list[float], int]:
-    """Return about five round numbers in a range, at least `smallest` apart, and how many decimals they have."""
-    step = 10 ** math.floor(math.log10((high - low) / 4))
-    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 6)
-    step = max(step, smallest)
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9))  # ten times 1e-7 is slightly less than 1e-6
-    first, last = math.ceil(low / step), math.floor(high / step)
-    return [round(index * step, decimals) for index in range(first, last + 1)], decimals

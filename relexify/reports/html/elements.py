@@ -1,12 +1,29 @@
-"""Parts of a page: tables, bars, key figures. All arguments are plain text; the results are HTML."""
+"""Parts of a page: tables, dots, bars, key figures. All arguments are plain text; the results are HTML."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["bars", "commands", "definition_list", "figures", "hint", "legend", "notice", "stacked_bars", "table"]
+__all__ = [
+    "commands",
+    "definition_list",
+    "dots",
+    "figures",
+    "hint",
+    "legend",
+    "notice",
+    "round_numbers",
+    "stacked_bars",
+    "table",
+]
+
+_LEAST_RANGE = 0.1
+"""Least range of an axis, as a share of its largest value."""
+_NARROW = 4
+"""Columns up to which a table is not as wide as the page."""
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -17,8 +34,9 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         f'<tr><th scope="row"><bdi>{_cell(first)}</bdi></th>' + "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
         for first, *rest in body
     ]
+    narrow = ' class="narrow"' if len(header) <= _NARROW else ""
     return (
-        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f'<div class="scroll" tabindex="0"><table{narrow}><thead><tr>{head}</tr></thead>'
         f"<tbody>{'</tr>'.join(lines)}</tr></tbody></table></div>"
     )
 
@@ -41,9 +59,15 @@ def figures(entries: Sequence[tuple[str, str, str]]) -> str:
 
 
 def notice(kind: str, text: str) -> str:
-    """Return a remark whose first sentence is its headline; its kind is `good`, `open`, `poor` or `unknown`."""
-    headline, stop, rest = text.partition(". ")
-    return f'<p class="notice {escape(kind)}"><b>{escape(headline + stop.strip())}</b> {escape(rest)}</p>'
+    """Return a remark whose first sentence is its headline; its kind is `good`, `open`, `poor`, `unknown` or `note`.
+
+    If many sentences follow, each is an item of a list.
+    """
+    headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
+    escaped = [escape(sentence) for sentence in rest]
+    if len(rest) > 2:
+        escaped = [f'<span class="item">{sentence}</span>' for sentence in escaped]
+    return f'<p class="notice {escape(kind)}"><b>{escape(headline)}</b> {" ".join(escaped)}</p>'
 
 
 def hint(text: str) -> str:
@@ -58,21 +82,38 @@ def commands(title: str, lines: Sequence[str]) -> str:
     return f"<p>{_with_whole_options(title)}</p>{copied}"
 
 
-def bars(values: Mapping[str, float], *, marked: str = "") -> str:
-    """Return one bar per value, with its number; the one called `marked` is highlighted."""
-    largest = max(values.values(), default=0) or 1
-    rows = (
-        f'<div class="bar{" marked" if name == marked else ""}"><span>{escape(name)}</span>'
-        f'<i style="--share:{value / largest:.4f}"></i><b>{value:.3f}</b></div>'
+def dots(values: Mapping[str, float], *, marked: str = "") -> str:
+    """Return a dot for each value on a common axis, with its number; the one called `marked` is highlighted.
+
+    Bars would have to begin at zero, where differences of a few percent cannot be seen. The axis has numbers instead,
+    and covers a tenth of the largest value at least, so that tiny differences do not look large.
+    """
+    finite = [value for value in values.values() if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    margin = max(0.06 * (high - low), (_LEAST_RANGE * abs(high) - (high - low)) / 2) or 1.0
+    low, high = low - margin, high + margin
+    ticks, decimals = round_numbers(low, high, most=8)
+
+    def at(value: float) -> str:
+        return f'style="--at:{(value - low) / (high - low):.4f}"'
+
+    rows = [
+        f'<div class="dot{" marked" if name == marked else ""}"><span>{escape(name)}</span>'
+        f"<i {at(value) if math.isfinite(value) else 'hidden'}></i><b>{value:.3f}</b></div>"
         for name, value in values.items()
+    ]
+    axis = "".join(f"<small {at(tick)}>{tick:.{decimals}f}</small>" for tick in ticks)
+    rows.append(f'<div class="dot axis" aria-hidden="true"><span></span><div>{axis}</div><b></b></div>')
+    return f'<div class="dots">{"".join(rows)}</div>'
+
+
+def legend(entries: Mapping[str, tuple[str, str]]) -> str:
+    """Return what colours mean: the name of each, and an explanation; the keys are CSS classes."""
+    items = (
+        f'<span><i class="{part}"></i><b>{escape(name)}</b> {escape(about)}</span>'
+        for part, (name, about) in entries.items()
     )
-    return f'<div class="bars">{"".join(rows)}</div>'
-
-
-def legend(names: Mapping[str, str]) -> str:
-    """Return what colours mean; the keys are CSS classes."""
-    entries = (f'<span><i class="{part}"></i>{escape(name)}</span>' for part, name in names.items())
-    return f'<div class="legend">{"".join(entries)}</div>'
+    return f'<div class="legend explained">{"".join(items)}</div>'
 
 
 def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, str]) -> str:
@@ -99,6 +140,16 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, st
             f'<div role="img" aria-label="{escape(shares)}">{parts}</div><b>{count}</b></div>'
         )
     return "".join(lines)
+
+
+def round_numbers(low: float, high: float, *, smallest: float = 0.0, most: int = 6) -> tuple[list[float], int]:
+    """Return a few round numbers in a range, at least `smallest` apart, and how many decimals they have."""
+    step = 10 ** math.floor(math.log10((high - low) / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= most)
+    step = max(step, smallest)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))  # ten times 1e-7 is slightly less than 1e-6
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [round(index * step, decimals) for index in range(first, last + 1)], decimals
 
 
 def _with_whole_options(text: str) -> str:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from relexify.mixture import MIXTURE_FILE, Mixture, Origin
-from relexify.pretrained.lexical import read_embedding
+from relexify.pretrained.files.embedding import read_embedding
 from relexify.reports.html.atlas import build_atlas, readable_token, script_of
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
-    bars,
     commands,
     definition_list,
+    dots,
     figures,
     hint,
     legend,
@@ -30,9 +30,9 @@ from relexify.reports.html.elements import (
     table,
 )
 from relexify.reports.html.page import Section, render
-from relexify.reports.model_card import source_title
-from relexify.reports.next_steps import after_training, after_transfer
+from relexify.reports.next_steps import NextStep, after_training, after_transfer
 from relexify.reports.tables import measured_rows
+from relexify.reports.transfer_command import source_title
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.work import read_notes
@@ -53,11 +53,15 @@ _ORIGINS = {
     "precomputed": "computed by the method",
     "none": "no evidence",
 }
-_ORIGINS_EXPLAINED = (
-    "Special tokens have the embedding of the special token with the same role. Copied: the row of the same token, as "
-    "it is. Mixed: a weighted mean of source tokens that the evidence says are related. Pieces: the mean of the source "
-    "tokens that spell it. No evidence: drawn at random, or the mean of all rows."
-)
+_EXPLAINED = {
+    "special": "the embedding of the special token with the same role",
+    "copied": "the row of the same source token, as it is",
+    "mixed": "a weighted mean of source tokens that the evidence says are related",
+    "pieces": "the mean of the source tokens that spell it",
+    "precomputed": "neither copied nor mixed; relexify methods says how",
+    "none": "drawn at random, or the mean of all rows",
+}
+"""What the embedding of a token with this origin is."""
 _BANDS = (1_000, 4_000, 16_000, 64_000)
 """Ends of the bands of the vocabulary, whose first tokens are the most frequent."""
 _SCRIPTS = 8
@@ -73,9 +77,12 @@ def render_model(folder: Path) -> str:
     atlas = build_atlas(mixture, read_embedding(folder)) if mixture is not None else None
     scores = notes.get("bits_per_byte_before_training") or {}
     changes = changes_of(notes)
+    steps = _next_steps(folder, notes, command, curve)
     sections = [
-        Section("summary", "Summary", _summary(notes, scores, curve)),
-        Section("next", "Next steps", _next_steps(folder, notes, command, curve)),
+        Section("summary", "Summary", _summary(notes, scores, curve, steps)),
+        Section(
+            "next", "Next steps", "".join(commands(f"{title[:1].upper()}{title[1:]}", lines) for title, lines in steps)
+        ),
         Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
         Section("training", "Training", _training(notes, curve)),
         Section("further", "Further scores", _further_scores(changes)),
@@ -95,7 +102,9 @@ def render_model(folder: Path) -> str:
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
-def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None) -> str:
+def _summary(
+    notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None, steps: Sequence[NextStep]
+) -> str:
     if curve is None:
         sentences = [_transfer_verdict(notes)]
     else:
@@ -104,12 +113,15 @@ def _summary(notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
         sentences = [notice(kind, verdict.reason), *(notice("poor", each) for each in recall_poor_start(notes))]
-    shown = "".join(sentences) + figures(_key_figures(notes, scores, curve))
+    # What to do, without the commands: those of the first two steps are below, in the next section.
+    advice = ", then ".join(title.partition(";")[0].rstrip(":.") for title, _ in steps[:2])
+    following = f'<p class="next"><b>Next:</b> {escape(advice)}. <a href="#next">Commands</a></p>' if steps else ""
+    shown = "".join(sentences) + following + figures(_key_figures(notes, scores, curve))
     if prompt := notes.get("system_prompt"):
         # After the numbers, since it says nothing about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
         advice = "Pass a system message in the target language, or edit chat_template.jinja"
-        shown += notice("open", f"{about}. It is: “{prompt}”. {advice}.")
+        shown += notice("note", f"{about}. It is: “{prompt}”. {advice}.")
     return shown
 
 
@@ -154,18 +166,17 @@ def _key_figures(
     return entries
 
 
-def _next_steps(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None) -> str:
-    """Return the commands that usually follow, to be run in the folder that contains the model."""
+def _next_steps(
+    folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None
+) -> list[NextStep]:
+    """Return what usually follows, with commands to be run in the folder that contains the model."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         steps = after_transfer(folder, notes, name=name)
     else:
         steps = after_training(name, notes, curve)
-    sections = []
-    for title, lines in steps:
-        advice = title.removeprefix("Next, ")  # as the section is called
-        sections.append(commands(advice[:1].upper() + advice[1:], lines))
-    return "".join(sections)
+    titles = (title.removeprefix("Next, ") for title, _ in steps)  # as the section is called
+    return [(title[:1].lower() + title[1:], lines) for title, (_, lines) in zip(titles, steps, strict=True)]
 
 
 def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
@@ -182,9 +193,12 @@ def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
                 f'<div class="tokens {side}"><h3>{name}<b>{count} tokens</b></h3><p dir="auto">{chips}</p></div>'
             )
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
+    if len(blocks) > 1:
+        more = "another sentence" if len(blocks) == 2 else f"{len(blocks) - 1} more sentences"
+        blocks = [blocks[0], f"<details><summary>Show {more}</summary>{''.join(blocks[1:])}</details>"]
     several = any(tokens > 1 for sample in samples for side in ("source", "target") for _, tokens in sample[side])
     raised = hint("A raised number is the number of tokens that one character takes.") if several else ""
-    return "".join(blocks) + raised if blocks else ""
+    return blocks[0] + raised + "".join(blocks[1:]) if blocks else ""
 
 
 def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
@@ -197,12 +211,13 @@ def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained
     size = (notes.get("held_out_text") or {}).get("bytes")
     sample = f"{size:,} bytes of held-out text" if size else "held-out text"
     about = (
-        f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens; "
-        "lower is better. Random rows are drawn at random, shuffled rows are the model's own rows at random tokens. "
-        "Both use neither evidence nor spelling nor the tokens that both vocabularies share, so the difference to them "
-        "is what all of these gain together. The order may change in training: rows without evidence learn more slowly."
+        f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens: "
+        "further left is better, and the axis does not begin at zero. Random rows are drawn at random, shuffled rows "
+        "are the model's own rows at random tokens. Both use neither evidence nor spelling nor the tokens that both "
+        "vocabularies share, so the difference to them is what all of these gain together. The order may change in "
+        "training: rows without evidence learn more slowly."
     )
-    return verdict + bars(ordered, marked=BASELINES.get(method, method)) + hint(about)
+    return verdict + dots(ordered, marked=BASELINES.get(method, method)) + hint(about)
 
 
 def _further_scores(changes: Sequence[ModelChange]) -> str:
@@ -230,7 +245,7 @@ def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
     hints = "".join(map(hint, compare_with_transfer(notes, curve)))
     losses = [(point.step, point.loss) for point in curve.points if point.loss is not None]
     loss = draw_curves({"training loss": losses}, label="nats per token") if len(losses) > 1 else ""
-    return draw_curves(lines) + loss + scores + hints
+    return f'<div class="plots">{draw_curves(lines)}{loss}</div>' + scores + hints
 
 
 def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
@@ -252,12 +267,12 @@ def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
     for end in (*(end for end in _BANDS if end < len(names)), len(names)):
         bands[f"{start + 1:,} to {end:,}"] = Counter(names[start:end].tolist())
         start = end
+    used = {part for row in rows.values() for part, size in row.items() if size}
     return (
-        legend({part: name for part, name in _ORIGINS.items() if any(row.get(part) for row in rows.values())})
-        + stacked_bars(rows, _ORIGINS)
+        stacked_bars(rows, _ORIGINS)
+        + legend({part: (_ORIGINS[part], about) for part, about in _EXPLAINED.items() if part in used})
         + f"<h3>By script</h3>{stacked_bars(scripts, _ORIGINS)}"
         + f"<h3>By position in the vocabulary, frequent tokens first</h3>{stacked_bars(bands, _ORIGINS)}"
-        + hint(_ORIGINS_EXPLAINED)
     )
 
 
@@ -315,9 +330,9 @@ def _text(value: object) -> str:
 
 
 _ATLAS = """
-<p class="hint" id="atlas-help">Type a word or a part of one. Arrow keys choose a token, Enter shows it.
-On the map, drag and scroll, or use the arrow keys, + and −.
-A dot before a word is a space; \\xd9 is a byte, which is a part of a character.</p>
+<p class="hint" id="atlas-help">What is each token made from? Type a word or a part of one; arrow keys choose a token,
+Enter shows it, Esc clears the search. A dot before a word is a space; \\xd9 is a byte, which is a part of a character.
+</p>
 <div class="atlas">
  <div class="search">
   <label for="atlas-query">Token</label>
@@ -327,10 +342,18 @@ A dot before a word is a space; \\xd9 is a byte, which is a part of a character.
  </div>
  <div id="atlas-detail" aria-live="polite"></div>
  <div class="map">
-  <canvas id="atlas-map" tabindex="0" role="img" aria-label="Map of all tokens; similar tokens are near each other">
-  </canvas>
+  <canvas id="atlas-map" tabindex="0" role="img" aria-describedby="atlas-meaning"
+   aria-label="Map of all tokens; arrow keys move it, plus and minus zoom, 0 shows all of it"></canvas>
+  <div class="zoom">
+   <button type="button" data-zoom="in" aria-label="Zoom in" title="Zoom in (+)">+</button>
+   <button type="button" data-zoom="out" aria-label="Zoom out" title="Zoom out (−)">−</button>
+   <button type="button" data-zoom="all" aria-label="Show the whole map" title="Show all (0)">⤢</button>
+  </div>
   <div id="atlas-tip" hidden></div>
   <div class="legend" id="atlas-legend"></div>
+  <p class="hint" id="atlas-meaning">Every point is a token. Points are near each other if the embeddings of their
+  tokens are similar, by cosine; lines lead to the nearest ones. Neither the axes nor distances between far groups mean
+  anything. Click a point to see its token; drag the map, or click it and scroll to zoom.</p>
  </div>
 </div>
 <p id="atlas-status" role="status">Reading the tokens …</p>

@@ -144,6 +144,9 @@ class Search {
     } else if (event.key === "Enter" && this.active >= 0) {
       event.preventDefault();
       this.choose(this.active);
+    } else if (event.key === "Escape") {  // only some browsers do this themselves
+      this.input.value = "";
+      this.show();
     }
   }
 
@@ -188,18 +191,20 @@ function nearTo(atlas, id) {
     [atlas.neighbours[id * count + rank], atlas.cosines[id * count + rank] / 255]);
 }
 
-/** Ids of frequent words: no parts of words, if words have a space before them, and no foreign names, if the script of
- * the language is not Latin. */
+/** Ids of frequent words: no parts of words, if words have a space before them, no foreign names, if the script of the
+ * language is not Latin, and no short words, which have many meanings. Those that were mixed come first: in an extended
+ * vocabulary, they are the added ones. */
 function typicalWords(atlas) {
   let ids = [];
-  for (let id = 0; id < atlas.tokens.length && ids.length < 20000; id++) {
-    if (/^ ?\p{L}[\p{L}\p{M}]+$/u.test(atlas.tokens[id])) ids.push(id);
-  }
-  for (const typical of [/^ /u, /^ ?[^\p{Script=Latin}]+$/u]) {
+  atlas.tokens.forEach((token, id) => {
+    if (/^ ?\p{L}[\p{L}\p{M}]+$/u.test(token)) ids.push(id);
+  });
+  for (const typical of [/^ /u, /^ ?[^\p{Script=Latin}]+$/u, /^ ?(\p{Script=Han}{2}|\p{L}{4})/u]) {
     const found = ids.filter((id) => typical.test(atlas.tokens[id]));
     if (found.length > ids.length / 5) ids = found;
   }
-  return ids;
+  const mixed = ids.filter((id) => atlas.sourceCounts[id] > 1);
+  return [...mixed, ...ids.filter((id) => atlas.sourceCounts[id] <= 1)].slice(0, 20000);
 }
 
 class TokenMap {
@@ -212,11 +217,13 @@ class TokenMap {
     this.canvas = document.getElementById("atlas-map");
     this.tip = document.getElementById("atlas-tip");
     this.selected = -1;
+    this.widths = new Map();  // of labels; measuring text is what takes longest
     this.reset();
     this.words = typicalWords(atlas);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     addEventListener("themechange", () => this.draw());
     this.canvas.addEventListener("wheel", (event) => {
+      if (document.activeElement !== this.canvas && !event.ctrlKey) return;  // the page is scrolled past the map
       event.preventDefault();
       this.zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY);
     }, { passive: false });
@@ -224,6 +231,12 @@ class TokenMap {
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     this.canvas.addEventListener("keydown", (event) => this.press(event));
+    document.querySelector(".zoom").addEventListener("click", (event) => {
+      const [width, height] = this.size;
+      const kind = event.target.closest("button")?.dataset.zoom;
+      if (kind === "all") { this.reset(); this.draw(); }
+      else if (kind) this.zoom(kind === "in" ? 1.6 : 1 / 1.6, width / 2, height / 2);
+    });
   }
 
   reset() {
@@ -284,13 +297,13 @@ class TokenMap {
       this.draw();
     };
     const end = (last) => {
-      this.canvas.removeEventListener("pointermove", move);
-      const id = moved ? -1 : this.at(last.offsetX, last.offsetY);
+      for (const [name, listener] of listeners) this.canvas.removeEventListener(name, listener);
+      const id = moved || last.type === "pointercancel" ? -1 : this.at(last.offsetX, last.offsetY);
       if (id >= 0) this.onSelect(id);
     };
+    const listeners = [["pointermove", move], ["pointerup", end], ["pointercancel", end]];  // cancelled: a finger scrolls
     this.canvas.setPointerCapture(event.pointerId);
-    this.canvas.addEventListener("pointermove", move);
-    this.canvas.addEventListener("pointerup", end, { once: true });
+    for (const [name, listener] of listeners) this.canvas.addEventListener(name, listener);
   }
 
   /** The token nearest to a point, within a few pixels; -1 if there is none. */
@@ -312,9 +325,12 @@ class TokenMap {
     this.tip.hidden = id < 0;
     if (id < 0) return;
     const [x, y] = this.place(id);
-    this.tip.replaceChildren(tokenElement(this.atlas.tokens[id]));
-    this.tip.style.left = `${x}px`;
-    this.tip.style.top = `${y}px`;
+    const { starts, sources, sourceIds } = this.atlas;
+    const source = starts[id + 1] > starts[id] ? [make("small", {}, " from ", tokenElement(sources[sourceIds[starts[id]]]))] : [];
+    this.tip.replaceChildren(tokenElement(this.atlas.tokens[id]), ...source);
+    const half = this.tip.offsetWidth / 2;  // within the map, also for a point at its edge
+    this.tip.style.left = `${Math.max(half, Math.min(this.canvas.clientWidth - half, x))}px`;
+    this.tip.style.top = `${Math.max(40, y)}px`;
   }
 
   /** Select a token, and move it and its neighbours into view. */
@@ -349,17 +365,25 @@ class TokenMap {
     const family = getComputedStyle(document.body).fontFamily;
     context.textAlign = "center";
     context.lineJoin = "round";
+    const fonts = {};  // as the context spells them
+    for (const weight of [400, 600, 700]) {
+      context.font = `${weight} 13px ${family}`;
+      fonts[weight] = context.font;
+    }
     const boxes = [];
     const projection = this.projection();
     const label = (id, colour, weight, force) => {
       const [x, y] = this.place(id, projection);
-      if (!force && (x < 0 || x > width || y < 20 || y > height)) return false;
+      const boxOf = (half) => [x - half, y - 20, x + half, y - 3];
+      const isFree = (box) => box[0] >= 0 && box[1] >= 0 && box[2] <= width && box[3] <= height
+        && !boxes.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+      if (!force && !isFree(boxOf(12))) return false;  // no label is narrower
       const text = this.atlas.tokens[id].trim();
-      context.font = `${weight} 13px ${family}`;
-      const half = context.measureText(text).width / 2 + 3;
-      const box = [x - half, y - 20, x + half, y - 3];
-      const outside = box[0] < 0 || box[1] < 0 || box[2] > width || box[3] > height;
-      if (!force && (outside || boxes.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]))) return false;
+      if (context.font !== fonts[weight]) context.font = fonts[weight];
+      const key = `${weight} ${id}`;
+      if (!this.widths.has(key)) this.widths.set(key, context.measureText(text).width);
+      const box = boxOf(Math.max(12, this.widths.get(key) / 2 + 3));
+      if (!force && !isFree(box)) return false;
       boxes.push(box);
       context.lineWidth = 4;
       context.strokeStyle = page;
@@ -441,7 +465,7 @@ async function start() {
     return;
   }
   const atlas = await readAtlas(encoded);
-  const names = Object.fromEntries(atlas.originNames.map((name) => [name, document.querySelector(`.legend i.${name}`)?.parentNode.textContent ?? name]));
+  const names = Object.fromEntries(atlas.originNames.map((name) => [name, document.querySelector(`.legend i.${name} + b`)?.textContent ?? name]));
   const map = atlas.positions.length ? new TokenMap(atlas, select) : null;
   if (!map) document.querySelector(".map").remove();
   const search = new Search(atlas, select);
@@ -466,8 +490,7 @@ async function start() {
   };
   addEventListener("hashchange", linked);
   // Start with a frequent word for which one of several source tokens was clear, so that the panel explains itself.
-  const long = /^ ?(\p{Script=Han}{2}|\p{L}{4})/u;  // short words have many meanings
-  const mixed = typicalWords(atlas).filter((id) => atlas.sourceCounts[id] > 1 && long.test(atlas.tokens[id]));
+  const mixed = typicalWords(atlas).filter((id) => atlas.sourceCounts[id] > 1);
   const first = mixed.slice(0, 300).find((id) => groupOf(atlas, id) === "mostly") ?? mixed[0] ?? 0;
   showDetail(atlas, first, names, select);
   if (map) {

@@ -6,16 +6,13 @@ import base64
 import gzip
 import html
 import json
-import os
 import re
 import shlex
 import shutil
 import struct
 import subprocess
-from dataclasses import replace
+import sys
 from datetime import UTC, datetime
-from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -23,12 +20,11 @@ from huggingface_hub import ModelCard
 
 import relexify as rx
 from relexify.errors import InputError
-from relexify.mixture import Origin
 from relexify.reports import Comparison, write_report
-from relexify.reports.html.atlas import Atlas, build_atlas, readable_token, script_of
+from relexify.reports.html.atlas import build_atlas, readable_token, script_of
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.curves import draw_curves
-from relexify.reports.html.elements import stacked_bars, table
+from relexify.reports.html.elements import dots, notice, stacked_bars, table
 from relexify.reports.html.model import render_model
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
@@ -38,34 +34,8 @@ from relexify.storage.files import record_file
 from relexify.storage.work import read_notes
 from relexify.training.curve import Curve, Measurement
 from tests import pico
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-LETTERS = str.maketrans("0123456789", "ghijklmnop")
-MARKUP = "<script>alert('x')</script>"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A transfer with all that a report shows; some text looks like markup."""
-    root = tmp_path_factory.mktemp("report")
-    words = pico.foreign_words()
-    lines = [f"{MARKUP} {line}" for line in pico.sentences(400, seed=3, words=words)]
-    (root / "text.txt").write_text("\n".join(lines))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RELEXIFY_CACHE", str(root / "cache"))
-        source = pico.saved("gpt2", root / "gpt2")
-        rx.transfer(
-            rx.Transfer(
-                model=str(source),
-                output=root / "<model>",
-                corpus=str(root / "text.txt"),
-                method="fvt",
-                vocab_size=350,
-                score_bytes=500,
-            )
-        )
-    return root / "<model>"
+from tests.reports.html.conftest import MARKUP
+from tests.reports.html.examples import big_atlas
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +147,44 @@ def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):
     assert "&lt;model&gt;" in page
 
 
+def test_the_summary_says_what_to_do_next_and_lists_many_reasons_one_by_one(page):
+    summary = re.search(r'<section id="summary".*?</section>', page, re.DOTALL)[0]
+    assert re.search(r"<b>Next:</b> [a-z].*\. <a href=\"#next\">", summary)
+    long = notice("good", "A good start. It needs 2.2 bits. No <more> than that. Done.")
+    assert re.findall(r'class="item">(.*?)</span>', long) == [
+        "It needs 2.2 bits.",
+        "No &lt;more&gt; than that.",
+        "Done.",
+    ]
+    assert "item" not in notice("good", "A good start. It needs 2.2 bits.")
+
+
+def test_one_sentence_is_shown_and_the_others_on_request(page):
+    sentences = re.search(r'<section id="sentences".*?</section>', page, re.DOTALL)[0]
+    assert sentences.count('class="sentence"') == 3
+    assert sentences.partition("<details>")[0].count('class="sentence"') == 1
+    assert "<summary>Show 2 more sentences</summary>" in sentences
+
+
 def test_the_same_folder_gives_the_same_bytes(page, folder):
     assert rx.report(folder).read_text() == page
+
+
+def test_the_report_of_a_finished_run_does_not_wait_for_torch(folder, tmp_path):
+    model = shutil.copytree(folder, tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(
+        json.dumps({**config, "n_positions": 1024})
+    )  # most models are longer than this one
+    points = [Measurement(step, step * 100, "everything", 3 - step / 50, 9.0, 2.0) for step in (0, 10)]
+    Curve.of(points).save(record_file(model / "training.json"))
+    code = (
+        "import sys, relexify as rx\n"
+        "rx.reports, rx.report(sys.argv[1])\n"
+        "print(sorted({'torch', 'transformers', 'huggingface_hub', 'matplotlib'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, str(model)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_the_atlas_has_every_token_with_its_sources_and_neighbours(page, folder):
@@ -220,23 +226,6 @@ def test_a_model_whose_embedding_is_unknown_has_an_atlas_without_a_map():
     atlas = build_atlas(rx.methods.fvt(tokenizer, tokenizer), None)
     assert atlas.positions.size == atlas.neighbours.size == 0
     assert gzip.decompress(atlas.pack())
-
-
-def big_atlas(count: int) -> Atlas:
-    """Numbers that compress as badly as any."""
-    rng = np.random.default_rng(0)
-    words = [f" {rng.bytes(4).hex().translate(LETTERS)}" for _ in range(count)]
-    return Atlas(
-        tokens=words,
-        sources=words,
-        origins=rng.integers(0, 5, count),
-        source_counts=np.full(count, 5),
-        source_ids=rng.integers(0, count, 5 * count),
-        source_weights=rng.integers(0, 1000, 5 * count),
-        neighbours=rng.integers(0, count, (count, 8)),
-        cosines=rng.integers(50, 255, (count, 8)),
-        positions=rng.integers(0, 65536, (count, 2)),
-    )
 
 
 def test_fifty_thousand_tokens_fit_into_five_megabytes():
@@ -298,6 +287,25 @@ def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(fold
     assert "Held-out text takes 2.000 bits per byte, 3.000 at step 0" in page
     assert "10 (selected)" in page
     assert "<b>2.000</b><span>bits per byte at step 10</span><small>3.000 at step 0;" in page
+
+
+def test_small_differences_can_be_seen_but_do_not_look_large():
+    def positions(**values):
+        found = re.findall(r'<span>(\w+)</span><i style="--at:([\d.]+)"></i><b>([\d.]+)</b>', dots(values, marked="a"))
+        assert {name: number for name, _, number in found} == {name: f"{value:.3f}" for name, value in values.items()}
+        return {name: float(place) for name, place, _ in found}
+
+    usual = positions(a=2.226, b=2.299, c=2.603, d=3.381)
+    assert list(usual) == sorted(usual, key=usual.__getitem__)
+    assert usual["b"] - usual["a"] > 0.05
+    level = positions(a=2.226, b=2.230)
+    assert level["b"] - level["a"] < 0.05
+    assert positions(a=2.0) == {"a": pytest.approx(0.5)}
+    assert positions(a=0.0) == {"a": pytest.approx(0.5)}
+    axis = re.findall(r'<small style="--at:([\d.]+)">([\d.]+)</small>', dots({"a": 2.226, "d": 3.381}))
+    assert len(axis) > 3
+    assert all(0 <= float(place) <= 1 for place, _ in axis)
+    assert "hidden" in dots({"a": 2.0, "lost": float("inf")})
 
 
 def test_bars_show_every_count_and_no_sum_of_shares():
@@ -420,15 +428,6 @@ def test_the_report_of_trelm_names_the_source_model_if_it_is_known(known, folder
     assert "bits per word ↓" in page
 
 
-def dom(page: Path, token: str = "") -> tuple[str, str]:
-    """Return the page as a browser builds it, and what the browser logs."""
-    address = page.absolute().as_uri() + (f"#token/{quote(token)}" if token else "")
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    command += ["--virtual-time-budget=20000", "--dump-dom", address]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return found.stdout, "\n".join(line for line in found.stderr.splitlines() if "CONSOLE" in line)
-
-
 def _compared(**values):
     curves = {
         run: (Curve.of(Measurement(step, step * 1000, "all", value, 2**value, 1.0) for step, value in found.items()),)
@@ -499,55 +498,3 @@ def test_one_curve_is_named_in_its_caption_and_numbers_of_an_axis_have_the_same_
 def test_large_and_small_values_have_an_axis_with_numbers_that_differ(values, expected):
     plot = draw_curves({"a": list(enumerate(values))})
     assert re.findall(r'class="y"[^>]*>([^<]*)<', plot) == expected
-
-
-@needs_browser
-def test_a_browser_finds_a_token_and_shows_its_sources(folder, tmp_path):
-    page = shutil.copy(folder / "report.html", tmp_path / "report.html")
-    mixture = rx.Mixture.load(folder / "mixture.safetensors")
-    mixed = next(id for id in range(349, 0, -1) if len(mixture.sources(id)) > 1)
-    token = readable_token(mixture.target_tokens[mixed], mixture.target_spelling)
-    shown, logged = dom(Path(page), token.strip())
-    assert not logged
-    assert 'data-atlas="ready"' in shown
-    detail = re.search(r'<div id="atlas-detail"[^>]*>(.*?)<div class="map">', shown, re.DOTALL)[1]
-    assert f">{token.strip()}<" in detail.replace("</span>", "</span>>")
-    assert detail.count('class="weight"') == min(5, len(mixture.sources(mixed)))
-    assert "Nearest target tokens" in detail
-
-
-@needs_browser
-def test_the_atlas_opens_on_a_whole_word_and_explains_the_colours_of_the_map(tmp_path):
-    from relexify.reports.html.model import _ATLAS
-
-    parts = [" na", "shika", " habari", " kitabu", *(f" ne{letter}no" for letter in "abcdefghijklmn")]
-    weights = [[900, 100], [600, 400], [400, 300], [700, 300], *[[1000, 0]] * 14]
-    atlas = replace(
-        big_atlas(len(parts)),
-        tokens=parts,
-        origins=np.full(len(parts), Origin.MIXED),
-        source_counts=np.full(len(parts), 2),
-        source_ids=np.arange(2 * len(parts)) % len(parts),
-        source_weights=np.array(weights).ravel(),
-    )
-    page = tmp_path / "page.html"
-    page.write_text(render("words", "", [Section("atlas", "Atlas", _ATLAS)], data=atlas.pack()))
-    shown, logged = dom(page)
-    assert not logged
-    # Neither a short word, nor a part of a word, nor one whose sources are unclear.
-    assert '<span class="space">·</span>kitabu</bdi></h3>' in shown
-    legend = re.search(r'id="atlas-legend">(.*?)</div>', shown)[1]
-    assert re.findall(r"</i>([^<]*)<", legend) == ["made from one source token", "mostly from one", "from several"]
-
-
-@needs_browser
-@pytest.mark.skipif("RELEXIFY_SLOW_TESTS" not in os.environ, reason="takes a minute: set RELEXIFY_SLOW_TESTS")
-def test_a_browser_shows_a_quarter_of_a_million_tokens(tmp_path):
-    from relexify.reports.html.model import _ATLAS
-
-    page = tmp_path / "big.html"
-    page.write_text(render("big", "", [Section("atlas", "Atlas", _ATLAS)], data=big_atlas(250_000).pack()))
-    shown, logged = dom(page)
-    assert not logged
-    assert 'data-atlas="ready"' in shown
-    assert "Search 250,000 tokens" in shown

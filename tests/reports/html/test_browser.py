@@ -1,0 +1,228 @@
+"""What a browser does with a report: no requests, no errors, keys instead of a mouse, narrow screens, all scripts."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import replace
+from itertools import pairwise
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+import relexify as rx
+from relexify.mixture import Origin
+from relexify.reports.html.atlas import readable_token
+from relexify.reports.html.model import _ATLAS
+from relexify.reports.html.page import Section, render
+from tests.reports.html.browser import browser, needs_browser
+from tests.reports.html.examples import big_atlas
+
+pytestmark = needs_browser
+
+POLICY = re.compile(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>")
+WORDS = [" na", "shika", " habari", " kitabu", *(f" ne{letter}no" for letter in "abcdefghijklmn")]
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _quiet(tab):
+    tab.show_as()
+    tab.requests.clear()
+    tab.messages.clear()
+
+
+def atlas_page(tokens, weights, tmp_path, counts=None):
+    """A page with the atlas of a few tokens, each made from two sources, or `counts`, with weights in thousandths."""
+    counts = np.array(counts or [2] * len(tokens))
+    shown = [weight for count, row in zip(counts, weights, strict=True) for weight in row[:count]]
+    atlas = replace(
+        big_atlas(len(tokens)),
+        tokens=tokens,
+        origins=np.full(len(tokens), Origin.MIXED),
+        source_counts=counts,
+        source_ids=np.arange(len(shown)) % len(tokens),
+        source_weights=np.array(shown),
+    )
+    page = tmp_path / "page.html"
+    page.write_text(render("words", "", [Section("atlas", "Atlas", _ATLAS)], data=atlas.pack()))
+    return page
+
+
+def use(tab, page):
+    """Do what a reader does: search, choose, move the map, change the colours."""
+    tab.open(page)
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press("a", "ArrowDown", "Enter", "Escape")
+    tab.evaluate("document.querySelectorAll('.zoom button').forEach((button) => button.click())")
+    tab.evaluate("document.getElementById('theme').click()")
+    tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    tab.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))")
+
+
+def test_a_report_requests_nothing_and_logs_nothing_while_it_is_used(tab, folder):
+    use(tab, folder / "report.html")
+    assert (tab.requests, tab.messages) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        '<img src="https://example.invalid/pixel.png" alt="">',
+        "<style>@font-face { font-family: x; src: url(https://example.invalid/x); } p { font: 1em x; }</style>",
+        "<style>@import 'https://example.invalid/style.css';</style>",
+        "<script>document.getElementById('theme').onclick = () => fetch('https://example.invalid/');</script>",
+        "<script src='other.js'></script>",
+    ],
+)
+def test_a_request_of_a_report_would_be_noticed_and_is_blocked(reference, tab, folder, tmp_path):
+    page = (folder / "report.html").read_text().replace("</body>", f"{reference}</body>")
+    (tmp_path / "blocked.html").write_text(page)
+    use(tab, tmp_path / "blocked.html")
+    assert any("Content Security Policy" in message for message in tab.messages)
+    tab.requests.clear()
+    (tmp_path / "open.html").write_text(POLICY.sub("", page))
+    use(tab, tmp_path / "open.html")
+    assert len(tab.requests) == 1
+
+
+def test_a_link_to_a_token_shows_its_sources(tab, folder):
+    mixture = rx.Mixture.load(folder / "mixture.safetensors")
+    mixed = next(id for id in range(349, 0, -1) if len(mixture.sources(id)) > 1)
+    token = readable_token(mixture.target_tokens[mixed], mixture.target_spelling).strip()
+    tab.open(folder / "report.html", f"#token/{quote(token)}")
+    assert tab.evaluate("document.querySelector('#atlas-detail h3').textContent.replace('·', '')") == token
+    shown = tab.evaluate("document.querySelectorAll('#atlas-detail .weight').length")
+    assert shown == min(5, len(mixture.sources(mixed)))
+    assert "Nearest target tokens" in tab.evaluate("document.getElementById('atlas-detail').textContent")
+
+
+def test_the_atlas_opens_on_a_whole_word_and_explains_the_colours_of_the_map(tab, tmp_path):
+    weights = [[900, 100], [600, 400], [400, 300], [700, 300], *[[1000, 0]] * 14]
+    tab.open(atlas_page(WORDS, weights, tmp_path))
+    # Neither a short word, nor a part of a word, nor one whose sources are unclear.
+    assert tab.evaluate("document.querySelector('#atlas-detail h3').textContent") == "·kitabu"
+    legend = tab.evaluate("[...document.querySelectorAll('#atlas-legend span')].map((each) => each.textContent)")
+    assert legend == ["made from one source token", "mostly from one", "from several"]
+    assert "near each other if" in tab.evaluate("document.getElementById('atlas-meaning').textContent")
+    assert not tab.messages
+
+
+def test_the_atlas_of_an_extended_vocabulary_opens_on_an_added_word(tab, tmp_path):
+    weights = [*[[1000, 0]] * 17, [600, 400]]
+    atlas = atlas_page(WORDS, weights, tmp_path, counts=[1] * 17 + [2])
+    tab.open(atlas)
+    assert tab.evaluate("document.querySelector('#atlas-detail h3').textContent") == "·nenno"
+
+
+def test_everything_can_be_done_with_the_keyboard(tab, folder):
+    tab.open(folder / "report.html")
+    reached = []
+    for _ in range(80):
+        tab.press("Tab")
+        reached.append(tab.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
+        if reached[-1] == "atlas-map":
+            break
+    assert reached[:3] == ["Skip to the content", "theme", "Summary"]
+    assert reached.index("atlas-query") < reached.index("atlas-map")
+    position = "document.querySelector('#atlas-results [aria-selected=true] small')?.textContent"
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press("a")
+    first = tab.evaluate(position)
+    tab.press("ArrowDown")
+    second = tab.evaluate(position)
+    assert first != second
+    tab.press("ArrowUp")
+    assert tab.evaluate(position) == first
+    tab.press("ArrowDown", "Enter")
+    assert f"id {second} " in tab.evaluate("document.querySelector('#atlas-detail p').textContent")
+    tab.press("Escape")
+    assert tab.evaluate("document.getElementById('atlas-query').value") == ""
+    assert tab.evaluate("document.querySelectorAll('#atlas-results li').length") == 0
+    picture = "document.getElementById('atlas-map').toDataURL()"
+    pause = "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))"
+    tab.evaluate(f"document.getElementById('atlas-map').focus(); {pause}")
+    pictures = [tab.evaluate(picture)]
+    for key in ("+", "ArrowLeft", "-", "0"):
+        tab.press(key)
+        tab.evaluate(pause)
+        pictures.append(tab.evaluate(picture))
+    assert all(one != other for one, other in pairwise(pictures))
+
+
+def test_a_page_scrolls_past_the_map_unless_the_map_was_chosen(tab, folder):
+    tab.open(folder / "report.html")
+    rolled = """(() => {
+      const wheel = new WheelEvent("wheel", { deltaY: -100, cancelable: true });
+      document.getElementById("atlas-map").dispatchEvent(wheel);
+      return wheel.defaultPrevented;
+    })()"""
+    assert not tab.evaluate(rolled)
+    tab.evaluate("document.getElementById('atlas-map').focus()")
+    assert tab.evaluate(rolled)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_nothing_is_wider_than_the_screen_and_all_links_are_on_it(width, dark, tab, folder):
+    tab.show_as(width=width, dark=dark)
+    tab.open(folder / "report.html")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    edges = "[...document.querySelectorAll('nav a')].map((link) => link.getBoundingClientRect().right)"
+    right = max(tab.evaluate(edges))
+    assert right <= width
+    assert tab.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    tab.evaluate("document.getElementById('theme').click()")
+    assert tab.evaluate("document.documentElement.dataset.theme") == ("light" if dark else "dark")
+
+
+@pytest.mark.parametrize(("word", "direction"), [(" مەكتەپ", "rtl"), ("学校", "ltr"), (" Schule", "ltr")])
+def test_tokens_are_written_in_the_direction_of_their_script(word, direction, tab, tmp_path):
+    tokens = [word, *(f"{word}{letter}" for letter in "بپتجچخدرزژسشغفقك")]
+    tab.open(atlas_page(tokens, [[600, 400]] * len(tokens), tmp_path), f"#token/{quote(word.strip())}")
+    token = "document.querySelector('#atlas-detail h3 bdi')"
+    assert tab.evaluate(f"{token}.textContent.replace('·', '')") == word.strip()
+    assert tab.evaluate(f"getComputedStyle({token}).direction") == direction
+    if word.startswith(" "):  # the dot is where the word begins
+        left = """((node) => {
+          const range = document.createRange();
+          range.selectNode(node);
+          return range.getBoundingClientRect().left;
+        })"""
+        dot, text = tab.evaluate(f"[...{token}.childNodes].map({left})")
+        assert (dot > text) == (direction == "rtl")
+    assert not tab.messages
+
+
+@pytest.mark.skipif("RELEXIFY_SLOW_TESTS" not in os.environ, reason="takes a minute: set RELEXIFY_SLOW_TESTS")
+def test_a_quarter_of_a_million_tokens_are_searched_and_drawn_while_one_waits(tab, tmp_path):
+    page = tmp_path / "big.html"
+    page.write_text(render("big", "", [Section("atlas", "Atlas", _ATLAS)], data=big_atlas(250_000).pack()))
+    started = time.monotonic()
+    tab.open(page)
+    assert time.monotonic() - started < 30
+    assert tab.evaluate("document.getElementById('atlas-query').placeholder") == "Search 250,000 tokens"
+    searching = """(() => {
+      const input = document.getElementById("atlas-query"), started = performance.now();
+      input.value = "go";
+      input.dispatchEvent(new Event("input"));
+      return performance.now() - started;
+    })()"""
+    assert tab.evaluate(searching) < 1_000
+    drawing = """(async () => {
+      const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      await frame();
+      const started = performance.now();
+      document.querySelector("[data-zoom=in]").click();
+      await frame();
+      return performance.now() - started;
+    })()"""
+    assert tab.evaluate(drawing) < 2_000
+    assert not tab.messages

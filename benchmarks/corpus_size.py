@@ -99,10 +99,10 @@ def read(file: Path) -> None:
 def vectors(file: Path) -> None:
     """Train word vectors by counting."""
     import relexify as rx
-    from relexify.evidence.vectors import SplitText
+    from relexify.evidence.vectors import EachLine, SplitText
     from relexify.text import split_words
 
-    rx.train_vectors(SplitText(rx.Corpus.open(file), split_words))
+    rx.train_vectors(SplitText(rx.Corpus.open(file), EachLine(split_words)))
 
 
 def tokenizer(file: Path) -> None:

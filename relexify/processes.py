@@ -1,4 +1,4 @@
-"""Distribute work on a large text or matrix over processes of this machine.
+"""Distribute work on a large text or matrix over processes of this machine, and say which hosts work together.
 
     for counts in map_in_order(count_words, batches_of_lines):
         ...
@@ -26,6 +26,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing.connection import wait
 from typing import IO, Any, Generic, TypeVar
@@ -34,7 +35,7 @@ import numpy as np
 
 from relexify.errors import InputError, check_number
 
-__all__ = ["PROCESSES", "SharedArray", "map_in_order", "process_count", "serve"]
+__all__ = ["PROCESSES", "Launch", "SharedArray", "launch", "map_in_order", "process_count", "serve"]
 
 PROCESSES = "RELEXIFY_PROCESSES"
 """The environment variable with the number of processes, which `relexify --processes` sets."""
@@ -68,6 +69,44 @@ def process_count() -> int:
         raise InputError(f"{PROCESSES} is not a whole number: give a number from 1 to {_MOST}") from error
     check_number(PROCESSES, count, 1, _MOST)
     return count
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Processes that torchrun or a scheduler started together.
+
+    Attributes:
+        rank: The number of this process.
+        ranks: The number of processes.
+        local_rank: The number of this process among those of its host.
+        local_ranks: The number of processes on every host.
+    """
+
+    rank: int
+    ranks: int
+    local_rank: int
+    local_ranks: int
+
+    @property
+    def host(self) -> int:
+        """The number of this host."""
+        return self.rank // self.local_ranks
+
+    @property
+    def hosts(self) -> int:
+        """The number of hosts."""
+        return max(1, self.ranks // self.local_ranks)
+
+
+def launch() -> Launch:
+    """Return what torchrun says in the environment about the processes that it started; without it, this one alone.
+
+    Neither torch nor a network is needed, so that a user may start a process on each host with `RANK` and `WORLD_SIZE`.
+    """
+    names = "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
+    given = [os.environ.get(name, "") for name in names]
+    rank, ranks, local_rank, local_ranks = (int(value) if value.isdecimal() else 0 for value in given)
+    return Launch(rank, ranks, local_rank, max(1, local_ranks)) if rank < ranks else Launch(0, 1, 0, 1)
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

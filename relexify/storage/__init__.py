@@ -12,6 +12,7 @@ arrays.py        arrays with metadata, as one safetensors file
 tensor_files.py  rewrite safetensors files of any size, and link those that stay the same
 checksums.py     detect damaged folders
 locks.py         keep other processes out of a folder
+shards.py        parts of a result that several processes compute
 documents.py     model cards and other files that describe a finished output
 json.py          read json that others may have written
 """

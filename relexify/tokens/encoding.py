@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoder", "StreamEncoding", "encodable_batches", "encoder_of", "separator_of", "used_tokens"]
+__all__ = [
+    "Encoder",
+    "StreamEncoding",
+    "TokenSplitting",
+    "encodable_batches",
+    "encoder_of",
+    "separator_of",
+    "used_tokens",
+]
 
 _BATCH = 1000  # lines
 
@@ -81,6 +89,24 @@ class StreamEncoding:
         if isinstance(texts, np.ndarray):
             return texts
         return np.fromiter(chain.from_iterable((*ids, self.separator) for ids in self.encode(texts)), self.dtype)
+
+
+@dataclass(frozen=True)
+class TokenSplitting:
+    """Splits lines into tokens as if they were words, for other processes too.
+
+    Attributes:
+        encode: That of an `Encoder`.
+        names: The tokens by their ids; if None, a token is named by its id.
+    """
+
+    encode: Callable[[list[str]], Iterable[Sequence[int]]]
+    names: Sequence[str] | None = None
+
+    def __call__(self, lines: list[str]) -> Iterator[list[str]]:
+        """Yield the tokens of each line."""
+        for ids in self.encode([make_encodable(line) for line in lines]):
+            yield list(map(str, ids)) if self.names is None else [self.names[id] for id in ids]
 
 
 @dataclass(frozen=True)

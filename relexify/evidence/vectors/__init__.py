@@ -6,6 +6,7 @@ formats/             read files of fastText, word2vec and GloVe
 mapped_rows.py       read rows of a file that is larger than memory
 options.py           how vectors are trained
 sentences.py         the text as lists of words, which several processes can make
+shares.py            counts of several hosts
 training.py          train vectors on text
 counting.py, gensim_training.py   the two ways to train: by counting, or with fastText
 subwords.py          vectors of tokens, from n-grams or from words
@@ -14,7 +15,8 @@ normalised.py        the same for tokenizers that write lower case, or no accent
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import VectorTraining
-from relexify.evidence.vectors.sentences import SplitText
+from relexify.evidence.vectors.sentences import EachLine, SplitText
+from relexify.evidence.vectors.shares import ShardsLost
 from relexify.evidence.vectors.subwords import (
     Subwords,
     SubwordVectors,
@@ -26,7 +28,9 @@ from relexify.evidence.vectors.training import train_vectors
 from relexify.evidence.vectors.word_vectors import WordVectors
 
 __all__ = [
+    "EachLine",
     "Ngrams",
+    "ShardsLost",
     "SplitText",
     "SubwordVectors",
     "Subwords",

@@ -7,18 +7,23 @@ diverge, and gives the same bytes for the same text. The n-grams are a ridge reg
 
 from __future__ import annotations
 
+import io
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 
 import numpy as np
 import scipy
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
-from relexify.evidence.vectors.sentences import Sentences, map_sentences
+from relexify.evidence.vectors.sentences import Sentences, SplitText, batches_of, map_sentences, of_lines
+from relexify.evidence.vectors.shares import SharedCount
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.progress import Advance, track
+from relexify.storage.shards import Shards
 
-__all__ = ["count_vectors", "fit_ngrams"]
+__all__ = ["BlockEnds", "count_vectors", "fit_ngrams", "shared_pairs"]
 
 BLOCK = 4_000_000
 """Words whose contexts are counted at a time."""
@@ -50,6 +55,7 @@ def count_vectors(
     contexts: int,
     seed: int,
     lists: int | None = None,
+    blocks: Iterable[scipy.sparse.csr_array] | None = None,
 ) -> np.ndarray:
     """Return a unit vector for each word of a vocabulary, float32 [words × width].
 
@@ -61,17 +67,86 @@ def count_vectors(
         contexts: How many of the most frequent words are contexts.
         seed: Random seed of the decomposition.
         lists: Number of lists of words in a pass, for the progress bar.
+        blocks: The pairs of word and context in each block of the text, if several hosts count them.
     """
     rows = {word: row for row, word in enumerate(vocabulary)}
     contexts = min(contexts, len(rows))
-    with track("counting neighbours", lists) as advance:
-        counts = _cooccurrences(_word_rows(sentences, rows, window, advance), len(rows), contexts, window)
+    shape = len(rows), contexts
+    with track("counting neighbours", lists if blocks is None else None) as advance:
+        if blocks is None:
+            blocks = (_pairs(block, shape, window) for block in _word_rows(sentences, rows, window, advance))
+        counts = _add_up(blocks, shape)
     information = _positive_information(counts)
     with track("training word vectors", POWER_ITERATIONS + 1) as advance:
         vectors = _factored(information, min(width, contexts), seed, advance)
     padded = np.zeros((len(rows), width), np.float32)
     padded[:, : vectors.shape[1]] = vectors
     return padded
+
+
+class BlockEnds:
+    """Finds the blocks of `_word_rows` from the numbers of words alone, so that they are known before a second pass.
+
+    Attributes:
+        window: As for `count_vectors`.
+        ends: The number of sentences up to the end of each block; the last one may be missing.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.ends: list[int] = []
+        self._sentences = 0
+        self._size = 0  # rows since the last end
+
+    def add(self, lengths: Iterable[int]) -> None:
+        """Continue with sentences of some numbers of words."""
+        for length in lengths:
+            self._sentences += 1
+            self._size += length + self.window
+            if self._size > BLOCK:
+                self.finish()
+
+    def finish(self) -> None:
+        """End the last block."""
+        if self._size:
+            self.ends.append(self._sentences)
+            self._size = 0
+
+
+def shared_pairs(
+    text: SplitText, shards: Shards, vocabulary: Mapping[str, int], ends: Sequence[int], *, window: int, contexts: int
+) -> SharedCount[scipy.sparse.csr_array]:
+    """Return how several hosts count the pairs of a text, each some of its blocks.
+
+    Args:
+        text: The text.
+        shards: Where they exchange their counts.
+        vocabulary: As for `count_vectors`.
+        ends: Those of `BlockEnds`.
+        window: As for `count_vectors`.
+        contexts: As for `count_vectors`.
+    """
+    rows = {word: row for row, word in enumerate(vocabulary)}
+    shape = len(rows), min(contexts, len(rows))
+
+    def batches() -> Iterator[tuple[int, list[str]]]:
+        lines = iter(text.lines)
+        for number, (start, end) in enumerate(pairwise([0, *ends])):
+            for batch in batches_of(islice(lines, end - start)):
+                yield number, batch
+
+    def combine(parts: list[tuple[np.ndarray, np.ndarray]]) -> scipy.sparse.csr_array:
+        return _pairs(np.concatenate([found for found, _ in parts]), shape, window)
+
+    return SharedCount(
+        "pairs",
+        shards,
+        batches=batches,
+        count=of_lines(text, _RowsOfWords(rows, window)),
+        combine=combine,
+        save=_save_pairs,
+        load=lambda content: _load_pairs(content, shape),
+    )
 
 
 def fit_ngrams(
@@ -145,25 +220,49 @@ def _word_rows(sentences: Sentences, rows: Mapping[str, int], window: int, advan
         yield np.concatenate(held)
 
 
-def _cooccurrences(blocks: Iterable[np.ndarray], words: int, contexts: int, window: int) -> scipy.sparse.csr_array:
-    """Return Σ 1/distance over all occurrences of a context within the window of a word, [words × contexts]."""
-    total = scipy.sparse.csr_array((words, contexts), dtype=np.float32)
+def _pairs(block: np.ndarray, shape: tuple[int, int], window: int) -> scipy.sparse.csr_array:
+    """Return Σ 1/distance over the occurrences of a context within the window of a word in a block, [words × contexts].
+
+    Args:
+        block: Rows of words, as `_word_rows` yields them.
+        shape: Numbers of words and of contexts.
+        window: As for `count_vectors`.
+    """
+    pairs = scipy.sparse.csr_array(shape, dtype=np.float32)
+    for distance in range(1, window + 1):
+        left, right = block[:-distance], block[distance:]
+        inside = (left >= 0) & (right >= 0)
+        for word, context in ((left[inside], right[inside]), (right[inside], left[inside])):
+            kept = context < shape[1]
+            weights = np.full(int(kept.sum()), 1 / distance, np.float32)
+            pairs = pairs + scipy.sparse.coo_array((weights, (word[kept], context[kept])), shape=shape).tocsr()
+    return pairs
+
+
+def _add_up(blocks: Iterable[scipy.sparse.csr_array], shape: tuple[int, int]) -> scipy.sparse.csr_array:
+    """Return the sum over all blocks, [words × contexts], without the rarer half of the pairs if there are too many."""
+    total = scipy.sparse.csr_array(shape, dtype=np.float32)
     for block in blocks:
-        in_block = scipy.sparse.csr_array(total.shape, dtype=np.float32)  # added once, because the total becomes large
-        for distance in range(1, window + 1):
-            left, right = block[:-distance], block[distance:]
-            inside = (left >= 0) & (right >= 0)
-            for word, context in ((left[inside], right[inside]), (right[inside], left[inside])):
-                kept = context < contexts
-                weights = np.full(int(kept.sum()), 1 / distance, np.float32)
-                in_block = (
-                    in_block + scipy.sparse.coo_array((weights, (word[kept], context[kept])), shape=total.shape).tocsr()
-                )
-        total = total + in_block
+        total = total + block
         if total.nnz > MOST_PAIRS:
             total.data[total.data <= np.median(total.data)] = 0
             total.eliminate_zeros()
     return total
+
+
+def _save_pairs(pairs: scipy.sparse.csr_array) -> bytes:
+    """Return a sparse matrix as bytes, less than half of its size in memory."""
+    stream = io.BytesIO()
+    for array in (pairs.indptr, pairs.indices, pairs.data):
+        np.save(stream, array, allow_pickle=False)
+    return zlib.compress(stream.getbuffer(), level=1)
+
+
+def _load_pairs(content: bytes, shape: tuple[int, int]) -> scipy.sparse.csr_array:
+    """Read what `_save_pairs` returns."""
+    stream = io.BytesIO(zlib.decompress(content))
+    starts, columns, values = (np.load(stream, allow_pickle=False) for _ in range(3))
+    return scipy.sparse.csr_array((values, columns, starts), shape=shape)
 
 
 def _positive_information(counts: scipy.sparse.csr_array) -> scipy.sparse.csr_array:

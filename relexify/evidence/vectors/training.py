@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import zlib
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from relexify.errors import EvidenceError
-from relexify.evidence.vectors.counting import count_vectors, fit_ngrams
+from relexify.evidence.vectors import counting
+from relexify.evidence.vectors import sentences as batching
+from relexify.evidence.vectors.counting import BlockEnds, count_vectors, fit_ngrams, shared_pairs
 from relexify.evidence.vectors.gensim_training import TrainingText, run_gensim
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets
 from relexify.evidence.vectors.options import (
@@ -18,11 +24,21 @@ from relexify.evidence.vectors.options import (
     resolve_training,
     validate_vector_training,
 )
-from relexify.evidence.vectors.sentences import Sentences, map_sentences, split_long_sentences
+from relexify.evidence.vectors.sentences import (
+    Sentences,
+    SplitText,
+    batches_of,
+    map_sentences,
+    of_lines,
+    split_long_sentences,
+)
+from relexify.evidence.vectors.shares import SharedCount
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.progress import track
+from relexify.storage.cache import entry_path
+from relexify.storage.shards import Shards
 
-__all__ = ["train_vectors"]
+__all__ = ["train_vectors", "vector_shards"]
 
 _ATTEMPTS = 4  # each with half the learning rate of the one before
 # Enough buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
@@ -31,6 +47,10 @@ _UNSHARED_BUCKETS = (1 << 31) - 1
 _MOST_NGRAMS = 2_000_000  # rows; if a text has more, n-grams share them, as in fastText
 _MOST_WORDS = 4_000_000  # in the table of counts, about 0.6 GB; 60 MB of text have a million and a half at most
 _LARGEST_VOCABULARY = 1_000_000  # words with a vector
+_SHARD = 16  # batches of text in which one of several hosts counts words
+
+_WordCounts = tuple[Mapping[str, int], int, list[int]]
+"""Words with their counts in a batch, the number of lists of words, and the number of words of each sentence."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,21 +62,23 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
 
     Args:
         sentences: Starts one pass over the text; yields lists of words. Several processes count the words of a
-            `SplitText`; their number does not change the result.
+            `SplitText`; their number does not change the result. If it has shards, the share of this host is counted,
+            and the counts of other hosts are taken from there.
         options: How to train; with one worker, the same text, options and seed give the same bytes.
 
     Raises:
         InputError: An option is out of range.
         EvidenceError: No word occurs often enough, or training diverges at every learning rate tried.
+        ShardsLost: Another process has removed the shards, or they cannot be written.
     """
     options = options or VectorTraining()
     validate_vector_training(options)
-    counts, lists, words = _count(sentences)
+    counts, lists, words, ends = _count(sentences, options.window)
     resolved = resolve_training(options, words)
     text = TrainingText(sentences, lists, _vocabulary(counts, resolved.minimum_count))
     counts.clear()  # frees memory: most of it are rare words
     if options.method == "counts":
-        return _count_and_fit(text, options)
+        return _count_and_fit(text, options, ends)
     for _ in range(_ATTEMPTS):
         vectors = _train(text, options, resolved)
         matrices = [vectors.matrix] if vectors.ngrams is None else [vectors.matrix, vectors.ngrams.matrix]
@@ -70,16 +92,41 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
     )
 
 
-def _count_and_fit(text: TrainingText, options: VectorTraining) -> WordVectors:
-    """Count neighbours, factor the counts, and fit n-grams to the result."""
+def vector_shards(kind: str, key: Mapping[str, object]) -> Shards:
+    """Return where hosts exchange the counts of a text, given the entry of the cache that its vectors will be in.
+
+    Args:
+        kind: As for `cached`.
+        key: As for `cached`.
+    """
+    return Shards(
+        entry_path(f"{kind}-shards", {**key, "shard": _SHARD, "batch": batching.BATCH, "block": counting.BLOCK})
+    )
+
+
+def _count_and_fit(text: TrainingText, options: VectorTraining, ends: Sequence[int]) -> WordVectors:
+    """Count neighbours, factor the counts, and fit n-grams to the result.
+
+    Args:
+        text: The text.
+        options: How to train.
+        ends: The ends of its blocks, which several hosts share.
+    """
+    sentences, window, contexts = text.sentences, options.window, options.contexts
+    blocks = None
+    if isinstance(sentences, SplitText) and sentences.shards is not None:
+        shared = shared_pairs(sentences, sentences.shards, text.vocabulary, ends, window=window, contexts=contexts)
+        shared.count_share()
+        blocks = shared.all_counts()
     vectors = count_vectors(
-        text.sentences,
+        sentences,
         text.vocabulary,
         width=options.width,
-        window=options.window,
-        contexts=options.contexts,
+        window=window,
+        contexts=contexts,
         seed=options.seed,
         lists=text.lists,
+        blocks=blocks,
     )
     words = list(text.vocabulary)
     counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))
@@ -96,34 +143,55 @@ def _count_and_fit(text: TrainingText, options: VectorTraining) -> WordVectors:
     )
 
 
-def _count(sentences: Sentences) -> tuple[Counter[str], int, int]:
-    """Return how often each word occurs, the number of lists of words, and the number of words.
+def _count(sentences: Sentences, window: int) -> tuple[Counter[str], int, int, list[int]]:
+    """Return how often each word occurs, the numbers of lists of words and of words, and the ends of blocks.
 
     The memory is bounded: when the table is full, its rarest words are dropped, so in a very large text the counts of
     rare words are too low.
     """
     counts: Counter[str] = Counter()
+    blocks = BlockEnds(window)
     lists = words = 0
     rare = 1  # highest count of a word that is dropped
     with track("counting words", None) as advance:
-        for in_batch, batch_lists in map_sentences(_count_batch, sentences):
+        for in_batch, batch_lists, lengths in _counted_batches(sentences):
             counts.update(in_batch)
-            lists, words = lists + batch_lists, words + in_batch.total()
+            lists, words = lists + batch_lists, words + sum(lengths)
             while len(counts) > _MOST_WORDS:
                 counts = Counter({word: count for word, count in counts.items() if count > rare})
                 rare += len(counts) > _MOST_WORDS // 2
+            blocks.add(lengths)
             advance(batch_lists)
-    return counts, lists, words
+    blocks.finish()
+    return counts, lists, words, blocks.ends
 
 
-def _count_batch(sentences: list[list[str]]) -> tuple[Counter[str], int]:
-    """Return how often each word occurs in some sentences, and the number of lists of words."""
+def _counted_batches(sentences: Sentences) -> Iterator[_WordCounts]:
+    """Yield the counts of all batches of a text, in order, from wherever they are counted."""
+    if not isinstance(sentences, SplitText) or sentences.shards is None:
+        return map_sentences(_count_batch, sentences)
+    lines = sentences.lines
+    shared = SharedCount(
+        "words",
+        sentences.shards,
+        batches=lambda: ((number // _SHARD, batch) for number, batch in enumerate(batches_of(lines))),
+        count=of_lines(sentences, _count_batch),
+        combine=list,
+        save=lambda batches: zlib.compress(json.dumps(batches).encode(), level=1),
+        load=lambda content: json.loads(zlib.decompress(content)),
+    )
+    shared.count_share()
+    return chain.from_iterable(shared.all_counts())
+
+
+def _count_batch(sentences: list[list[str]]) -> _WordCounts:
+    """Return the counts of some sentences."""
     counts: Counter[str] = Counter()
     lists = 0
     for sentence in split_long_sentences(sentences):
         counts.update(sentence)
         lists += 1
-    return counts, lists
+    return counts, lists, [len(sentence) for sentence in sentences]
 
 
 def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,21 +12,31 @@ import numpy as np
 
 from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.evidence.vectors import SplitText, SubwordVectors, VectorTraining, WordVectors, train_vectors
+from relexify.evidence.vectors import (
+    EachLine,
+    ShardsLost,
+    SplitText,
+    SubwordVectors,
+    VectorTraining,
+    WordVectors,
+    train_vectors,
+)
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.evidence.vectors.training import vector_shards
+from relexify.processes import launch
 from relexify.progress import report_under
 from relexify.storage.cache import cached
 from relexify.text import Corpus, train_segmenter
 from relexify.tokens import encode_words, encoder_of, normaliser_of, vocabulary_of
-from relexify.tokens.encoding import encodable_batches
+from relexify.tokens.encoding import TokenSplitting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 __all__ = [
     "TokensInSpace",
-    "cached_vectors",
     "choose_lexicon",
+    "counted_vectors",
     "embedding_vectors",
     "identical_words",
     "token_vectors",
@@ -50,12 +60,11 @@ def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") 
         name: What progress bars call it.
     """
 
-    def make() -> WordVectors:
-        split = train_segmenter(corpus)  # words, cut as the script needs it
-        return train_vectors(SplitText(corpus, split), options)
+    def words() -> SplitText:
+        return SplitText(corpus, EachLine(train_segmenter(corpus)))  # cut as the script needs it
 
     with report_under(name) if name else nullcontext():
-        return cached_vectors("vectors", {"corpus": corpus, "options": options}, make)
+        return counted_vectors("vectors", {"corpus": corpus, "options": options}, words, options)
 
 
 def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
@@ -63,12 +72,9 @@ def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: V
     options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters add nothing
     encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
 
-    def sentences() -> Iterator[list[str]]:
-        for batch in encodable_batches(corpus):
-            yield from (list(map(str, ids)) for ids in encoder.encode(batch))
-
     key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
-    vectors = cached_vectors("token-vectors", key, lambda: train_vectors(sentences, options))
+    text = SplitText(corpus, TokenSplitting(encoder.encode))
+    vectors = counted_vectors("token-vectors", key, lambda: text, options)
     matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
     return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
 
@@ -141,8 +147,35 @@ def embedding_vectors(
     return WordVectors(known, matrix, None, None), tokens_in_space_of
 
 
-def cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
-    """Load vectors from the cache, or make them; arguments as for `cached`."""
+def counted_vectors(
+    kind: str, key: Mapping[str, object], text: Callable[[], SplitText], options: VectorTraining
+) -> WordVectors:
+    """Load vectors from the cache, or train them on a text, which hosts that work together count together.
+
+    Args:
+        kind: As for `cached`.
+        key: As for `cached`.
+        text: Opens the text; called if the vectors are not in the cache.
+        options: How to train.
+    """
+    shards = vector_shards(kind, key)
+
+    def make() -> WordVectors:
+        alone = text()
+        # Shards without other hosts are those of a run that was interrupted.
+        if launch().hosts == 1 and not shards.exist():
+            return train_vectors(alone, options)
+        with suppress(ShardsLost):
+            return train_vectors(replace(alone, shards=shards), options)
+        # Another host has removed them because its vectors are in the cache, or nothing can be written there.
+        return _cached_vectors(kind, key, lambda: train_vectors(alone, options))
+
+    vectors = _cached_vectors(kind, key, make)
+    shards.remove()
+    return vectors
+
+
+def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> WordVectors:
     return cached(
         kind,
         key,

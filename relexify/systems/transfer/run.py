@@ -49,7 +49,7 @@ from relexify.systems.transfer.provenance import is_finished, provenance_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["TransferResult", "load_transfer", "run_transfer"]
+__all__ = ["TransferResult", "assist_transfer", "load_transfer", "run_transfer"]
 
 _CHECKED_BYTES = 100_000
 """Bytes of text that a given tokenizer is checked with."""
@@ -173,6 +173,22 @@ def run_transfer(
         )
     write_documents(output)
     return TransferResult(grafted, initialisation.rotation, start, output)
+
+
+def assist_transfer(options: Transfer, evidence: Evidence) -> None:
+    """Help the process on another host that runs a transfer: count a share of the text, into the cache of both.
+
+    What is counted depends on the method and on the target tokenizer, so all steps up to the rows are taken.
+
+    Args:
+        options: As for `run_transfer`.
+        evidence: As for `run_transfer`.
+    """
+    if is_finished(options, evidence):
+        return
+    model, source = _load_source(options)
+    target = target_tokenizer(options, source, evidence)
+    initialise(options.method, method_inputs(options, evidence, model, source, target))
 
 
 def load_transfer(output: Path) -> TransferResult:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.evidence import Evidence
-from relexify.evidence.vectors import VectorTraining, WordVectors, train_vectors
+from relexify.evidence.vectors import SplitText, VectorTraining, WordVectors
 from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.inputs import Inputs
-from relexify.methods.parts.vectors import cached_vectors
+from relexify.methods.parts.vectors import counted_vectors
 from relexify.mixture import PrecomputedRows
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
@@ -27,7 +27,7 @@ from relexify.systems.trelm.embedding import embedding_rows, identical_tokens, s
 from relexify.systems.trelm.method import TrelmInitialisation
 from relexify.text import Corpus
 from relexify.tokens import Vocabulary, encoder_of, interleave_lines, vocabulary_of
-from relexify.tokens.encoding import encodable_batches
+from relexify.tokens.encoding import TokenSplitting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -133,12 +133,19 @@ def joint_token_vectors(
     """
     encoder, tokens = encoder_of(tokenizer), vocabulary_of(tokenizer).tokens
 
-    def tokenized_lines() -> Iterator[list[str]]:
-        for batch in encodable_batches(interleave_lines([text.__iter__ for text in texts])):
-            yield from ([tokens[id] for id in ids] for ids in encoder.encode(batch))
-
     key = {"texts": list(texts), "tokenizer": encoder.identity, "options": options}
-    return cached_vectors("token-vectors", key, lambda: train_vectors(tokenized_lines, options))
+    text = SplitText(_Lines(texts), TokenSplitting(encoder.encode, tokens))
+    return counted_vectors("token-vectors", key, lambda: text, options)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of all texts in turn, which can be read repeatedly."""
+
+    texts: Sequence[Corpus]
+
+    def __iter__(self) -> Iterator[str]:
+        return interleave_lines([text.__iter__ for text in self.texts])
 
 
 def token_counts(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:

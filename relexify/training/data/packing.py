@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -24,8 +23,8 @@ from relexify.errors import InputError, OutputError
 from relexify.processes import map_in_order
 from relexify.progress import Advance, track
 from relexify.storage.cache import cached_folder, entry_path
-from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
+from relexify.storage.shards import Shards
 from relexify.text import Corpus, count_bytes, make_encodable
 from relexify.tokens import StreamEncoding, encoder_of, separator_of
 
@@ -36,7 +35,6 @@ _BATCH_BYTES = 1_000_000
 """Bytes of text that are tokenized at once."""
 _SHARD = 16
 """Batches in a shard, which one of several processes on several hosts tokenizes."""
-_DIGEST_BYTES = 16
 _KIND = "packed-text"
 
 logger = logging.getLogger(__name__)
@@ -105,7 +103,7 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
     """
     plan = _plan(corpus, tokenizer, excluding)
     path = cached_folder(_KIND, plan.key, lambda folder: _write(folder, plan))
-    shutil.rmtree(plan.shards, ignore_errors=True)
+    plan.shards.remove()
     summary = _Summary(**json.loads((path / SUMMARY_FILE).read_bytes()))
     tokens = np.memmap(path / TOKENS_FILE, summary.dtype, "r")
     name = fingerprint(plan.key)
@@ -163,28 +161,23 @@ class _Plan:
         excluding: Held-out text.
         tokenize: Tokenizes a batch.
         key: Everything that the tokens depend on.
-        shards: The folder for shards.
+        shards: Tokens that several processes have written.
     """
 
     corpus: Corpus
     excluding: Corpus | None
     tokenize: StreamEncoding
     key: Mapping[str, object]
-    shards: Path
+    shards: Shards
 
     def write_shard(self, number: int, tokens: np.ndarray) -> None:
-        """Write the tokens of a shard after their hash."""
-        content = tokens.tobytes()
-        write_file(self.shards / f"{number:06}.bin", _hash(content) + content)
+        """Write the tokens of a shard."""
+        self.shards.write(f"{number:06}", tokens.tobytes())
 
     def read_shard(self, number: int) -> np.ndarray | None:
         """Return the tokens of a shard; None if it is not there, or damaged."""
-        try:
-            content = (self.shards / f"{number:06}.bin").read_bytes()
-        except OSError:
-            return None
-        digest, tokens = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        return np.frombuffer(tokens, self.tokenize.dtype) if _hash(tokens) == digest else None
+        tokens = self.shards.read(f"{number:06}")
+        return None if tokens is None else np.frombuffer(tokens, self.tokenize.dtype)
 
 
 def _plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus | None) -> _Plan:
@@ -193,7 +186,7 @@ def _plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus 
     highest = max(tokenizer.get_vocab().values())
     dtype = "<u2" if highest <= np.iinfo(np.uint16).max else "<u4"
     tokenize = StreamEncoding(encoder.encode, separator, dtype)
-    shards = entry_path(f"{_KIND}-shards", {**key, "batches": _SHARD, "bytes": _BATCH_BYTES})
+    shards = Shards(entry_path(f"{_KIND}-shards", {**key, "batches": _SHARD, "bytes": _BATCH_BYTES}))
     return _Plan(corpus, excluding, tokenize, key, shards)
 
 
@@ -266,8 +259,4 @@ def _read(corpus: Corpus) -> Iterator[str]:
 
 def _digest(paragraph: str) -> bytes:
     """Return 16 bytes that identify a held-out paragraph, so that not all of them must be held in memory."""
-    return _hash(paragraph.strip().encode())
-
-
-def _hash(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
+    return hashlib.blake2b(paragraph.strip().encode(), digest_size=16).digest()

@@ -11,10 +11,11 @@ import pytest
 
 from relexify import processes
 from relexify.evidence.alignment import align
-from relexify.evidence.vectors import SplitText, VectorTraining, counting, sentences, train_vectors
+from relexify.evidence.vectors import EachLine, SplitText, VectorTraining, counting, sentences, train_vectors
 from relexify.evidence.vectors.counting import (
-    _cooccurrences,
+    _add_up,
     _factored,
+    _pairs,
     _positive_information,
     _word_rows,
     count_vectors,
@@ -35,7 +36,12 @@ def rows():
 
 def counts(window=3, contexts=10):
     blocks = _word_rows(lambda: TEXT, rows(), window, lambda amount: None)
-    return _cooccurrences(blocks, len(WORDS), contexts, window)
+    return cooccurrences(blocks, len(WORDS), contexts, window)
+
+
+def cooccurrences(blocks, words, contexts, window):
+    shape = words, contexts
+    return _add_up((_pairs(block, shape, window) for block in blocks), shape)
 
 
 def test_cooccurrences_equal_a_loop_over_the_text():
@@ -131,9 +137,9 @@ def test_an_invented_language_is_translated_back_through_its_vectors():
 def test_the_number_of_pairs_is_bounded_and_frequent_ones_are_counted_exactly(monkeypatch):
     generator = np.random.default_rng(0)
     blocks = [np.concatenate([[0, 1] * 50, generator.integers(2, 200, 400)]).astype(np.int32) for _ in range(20)]
-    exact = _cooccurrences(iter(blocks), 200, 200, 2)
+    exact = cooccurrences(iter(blocks), 200, 200, 2)
     monkeypatch.setattr(counting, "MOST_PAIRS", 4_000)
-    bounded = _cooccurrences(iter(blocks), 200, 200, 2)
+    bounded = cooccurrences(iter(blocks), 200, 200, 2)
     assert bounded.nnz <= 4_000 < exact.nnz
     assert bounded[0, 1] == pytest.approx(exact[0, 1]) == pytest.approx(20 * 99)
 
@@ -154,9 +160,9 @@ def test_blocks_end_with_the_first_sentence_beyond_their_size(monkeypatch):
 
 @pytest.mark.parametrize("number", ["2", "3"])
 def test_the_number_of_processes_does_not_change_the_vectors(monkeypatch, number):
-    text = SplitText([" ".join(line) for line in TEXT], split_words)
+    text = SplitText([" ".join(line) for line in TEXT], EachLine(split_words))
     monkeypatch.setattr(counting, "BLOCK", 500)
-    monkeypatch.setattr(sentences, "_BATCH", 1_000)
+    monkeypatch.setattr(sentences, "BATCH", 1_000)
     monkeypatch.setenv(processes.PROCESSES, "1")
     alone = train_vectors(text, OPTIONS)
     monkeypatch.setenv(processes.PROCESSES, number)

@@ -215,7 +215,7 @@ def test_the_table_of_counts_is_bounded_and_frequent_words_are_counted_exactly(m
     monkeypatch.setattr(training, "Counter", Watched)
     monkeypatch.setattr(sentences, "_BATCH_WORDS", 10)
     text = [["often", "also", *(f"rare{number}-{index}" for index in range(8))] for number in range(500)]
-    counts, lists, words = training._count(lambda: iter(text))
+    counts, lists, words, _ = training._count(lambda: iter(text), window=5)
     assert (counts["often"], counts["also"], lists, words) == (500, 500, 500, 5_000)
     assert largest <= 108
 
@@ -223,7 +223,7 @@ def test_the_table_of_counts_is_bounded_and_frequent_words_are_counted_exactly(m
 def test_a_bounded_table_drops_more_frequent_words_if_dropping_the_rarest_is_not_enough(monkeypatch):
     monkeypatch.setattr(training, "_MOST_WORDS", 100)
     twice = [[f"word{number}"] for number in range(300) for _ in range(2)]
-    counts, _, words = training._count(lambda: iter([*twice, *[["often"] * 9] * 20]))
+    counts, _, words, _ = training._count(lambda: iter([*twice, *[["often"] * 9] * 20]), window=5)
     assert words == 780
     assert counts["often"] == 180
     assert len(counts) <= 100

@@ -12,10 +12,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.vectors import VectorTraining
+from relexify.methods.parts import vectors as parts
 from relexify.recipes.file.recipe import read_recipe
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
-from relexify.systems.trelm import joint_vocabulary
 from tests import pico
 
 pytest.importorskip("gensim", reason="skip-gram vectors need gensim")
@@ -42,8 +42,8 @@ def recipe(tmp_path: Path, cache: Path) -> Transfer:
 
 
 def test_a_model_gets_a_vocabulary_of_both_languages_and_rows_for_its_tokens(recipe, monkeypatch):
-    trained, train = [], joint_vocabulary.train_vectors
-    monkeypatch.setattr(joint_vocabulary, "train_vectors", lambda *given: trained.append(given[1]) or train(*given))
+    trained, train = [], parts.train_vectors
+    monkeypatch.setattr(parts, "train_vectors", lambda *given: trained.append(given[1]) or train(*given))
     result = run_transfer(recipe)
     assert [(options.method, options.width) for options in trained] == [("skipgram", pico.WIDTH)]
     tokenizer = AutoTokenizer.from_pretrained(recipe.output)

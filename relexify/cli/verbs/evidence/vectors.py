@@ -49,10 +49,14 @@ def train(
     Example: relexify vectors train swahili.txt -o swahili.safetensors --set minimum_count=5
     """
     from relexify.evidence.vectors.options import VectorTraining, validate_vector_training
+    from relexify.processes import launch
     from relexify.recipes.file.settings import apply_settings
     from relexify.storage.files import check_output
     from relexify.text import Corpus
 
+    started = launch()
+    if started.local_rank:
+        return  # one process of each host counts, and starts others
     check_output(output, corpus, tokenizer, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     validate_vector_training(options)
@@ -69,6 +73,8 @@ def train(
                 options = replace(options, longest_ngram=0)
             texts = [Corpus.open(text) for text in corpus]
             vectors = joint_token_vectors(texts, load_tokenizer(tokenizer), options)
+    if started.rank:
+        return  # the first one writes them
     vectors.save(output)
     results.print(f"{len(vectors):,} words × {vectors.width} in [bold]{escape(str(output))}[/]", soft_wrap=True)
     emit(output=output, words=len(vectors), width=vectors.width)

@@ -64,10 +64,14 @@ def transfer(
 
     Example: relexify transfer gpt2 gpt2-both --corpus swahili.txt --source-corpus english.txt --keep-source
     """
+    from relexify.processes import launch
     from relexify.recipes.file.settings import apply_settings
     from relexify.systems.transfer.checks import prepare_transfer
     from relexify.systems.transfer.options import Transfer
 
+    started = launch()
+    if started.local_rank:
+        return  # one process of each host counts, and starts others
     options = Transfer(
         model=model,
         output=output,
@@ -103,8 +107,11 @@ def transfer(
     from relexify.reports.next_steps import after_transfer
     from relexify.storage.work import read_notes
     from relexify.systems.transfer.assessment.summary import summarise_transfer
-    from relexify.systems.transfer.run import run_transfer
+    from relexify.systems.transfer.run import assist_transfer, run_transfer
 
+    if started.rank:  # the first process writes the result
+        assist_transfer(options, evidence)
+        return
     with bars():
         result = run_transfer(options, evidence=evidence)
     print_summary(summarise_transfer(result))

@@ -1,0 +1,64 @@
+"""Parts of a result that several processes compute, on one host or on several that share the cache.
+
+A part that is there is complete and intact, or counts as missing. Nobody waits for anybody: whoever needs a part that
+is missing computes it. So processes that die, or that do not share a cache after all, cost nothing but time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from relexify.storage.files import write_file
+
+__all__ = ["Shards"]
+
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A folder of parts.
+
+    Attributes:
+        folder: The folder; it need not exist.
+    """
+
+    folder: Path
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a part, after its hash.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
+        write_file(self._path(name), _hash(content) + content)
+
+    def read(self, name: str) -> bytes | None:
+        """Return a part; None if it is not there, or damaged."""
+        try:
+            found = self._path(name).read_bytes()
+        except OSError:
+            return None
+        digest, content = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]
+        return content if _hash(content) == digest else None
+
+    def exist(self) -> bool:
+        """Whether the folder is there."""
+        try:
+            return self.folder.exists()
+        except OSError:  # a cache that cannot be searched
+            return False
+
+    def remove(self) -> None:
+        """Remove all parts."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.bin"
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()

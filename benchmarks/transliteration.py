@@ -2,17 +2,19 @@
 
     python benchmarks/transliteration.py --corpus ug.txt --source-corpus en.txt --dictionary en-ug.tsv \
         --output pairs.tsv
+    python benchmarks/transliteration.py --corpus ug.txt --source-corpus en.txt --shuffle 0 --output control.tsv
     relexify transfer MODEL OUTPUT --corpus ug.txt --dictionary pairs.tsv      # to see what the pairs are worth
 
 A Uyghur word is written in its Latin alphabet and paired with the English word that has the same consonants and the
 smallest edit distance, relative to the longer word. Printed are the number of pairs, their share of the running words,
 the most frequent ones to judge by eye, and, with a dictionary, how many of the words that are in it are translated so
-there.
+there. With `--shuffle`, the same words are paired wrongly, as a control.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -37,6 +39,7 @@ def main() -> None:
     parser.add_argument("--occurrences", type=int, default=3, help="of a word at least, on both sides")
     parser.add_argument("--distance", type=float, default=0.25, help="edits per letter at most")
     parser.add_argument("--shown", type=int, default=60)
+    parser.add_argument("--shuffle", type=int, metavar="SEED", help="give every word the English word of another one")
     parser.add_argument("--output", type=Path, help="write the pairs, English first")
     options = parser.parse_args()
     foreign, english = (word_counts(corpus) for corpus in (options.corpus, options.source_corpus))
@@ -52,6 +55,8 @@ def main() -> None:
         candidates = [(relative_distance(latin, each), -english[each], each) for each in by_sound[consonants(latin)]]
         if candidates and min(candidates)[0] <= options.distance:
             pairs[word] = min(candidates)[2]
+    if options.shuffle is not None:
+        pairs = shuffled(pairs, options.shuffle)
     covered = sum(foreign[word] for word in pairs) / foreign.total()
     print(f"{len(pairs):,} of {len(foreign):,} words, {covered:.1%} of the running words")
     print(", ".join(f"{transliterate(word)} {english}" for word, english in [*pairs.items()][: options.shown]))
@@ -69,6 +74,21 @@ def word_counts(corpus: str) -> Counter[str]:
     for paragraph in Corpus.open(corpus):
         counts.update(re.findall(r"[^\W\d_]+", paragraph.lower()))
     return counts
+
+
+def shuffled(pairs: dict[str, str], seed: int) -> dict[str, str]:
+    """Return the same words, none of them paired with its own partner, each partner as often as before."""
+    draw = random.Random(seed)
+    by_partner = defaultdict(list)
+    for word, partner in draw.sample([*pairs.items()], len(pairs)):
+        by_partner[partner].append(word)
+    # Words with the same partner are neighbours here, so that no partner stays if all move by the most of them.
+    words = [word for group in by_partner.values() for word in group]
+    step = max(map(len, by_partner.values()), default=0)
+    if 2 * step > len(words):
+        raise SystemExit(f"{step} of {len(words)} pairs have the same English word: they cannot all be paired wrongly")
+    others = dict(zip(words, words[step:] + words[:step], strict=True))
+    return {word: pairs[others[word]] for word in pairs}
 
 
 def transliterate(word: str) -> str:

@@ -1,4 +1,7 @@
-"""`benchmarks/methods.py` measures every method that works, and fails if one does not; `faults.py` has every verb."""
+"""`benchmarks/methods.py` measures every method that works, and fails if one does not; `faults.py` has every verb.
+
+`transliteration.py` makes a control whose pairs are all wrong.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 
 from benchmarks import faults
 from benchmarks.methods import main, measure, write_stand_ins
+from benchmarks.transliteration import main as write_loanwords
+from benchmarks.transliteration import shuffled, transliterate
 from relexify.cli.app import _Verbs
 from relexify.systems.transfer.options import Transfer
 from tests import pico
@@ -55,3 +60,44 @@ def test_the_benchmark_of_faults_has_every_verb_that_writes_a_result() -> None:
     running_others = {"demo"}
     tried = {verb.split()[0] for verb in faults.VERBS}
     assert {*tried, *reporting, *running_others} == set(_Verbs.verbs)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_control_of_loanwords_has_the_same_words_in_wrong_pairs(seed: int) -> None:
+    pairs = {"doktor": "doctor", "doxtur": "doctor", "diyalog": "dialogue", "bolush": "blush", "kilassik": "classic"}
+    control = shuffled(pairs, seed)
+    assert [*control] == [*pairs]
+    assert sorted(control.values()) == sorted(pairs.values())
+    assert all(control[word] != partner for word, partner in pairs.items())
+    assert control == shuffled(pairs, seed)
+
+
+def test_controls_of_loanwords_depend_on_their_seed() -> None:
+    pairs = {f"foreign{number}": f"english{number}" for number in range(50)}
+    assert shuffled(pairs, 0) != shuffled(pairs, 1)
+
+
+def test_loanwords_that_cannot_all_be_paired_wrongly_are_rejected() -> None:
+    with pytest.raises(SystemExit, match="2 of 3"):
+        shuffled({"doktor": "doctor", "doxtur": "doctor", "diyalog": "dialogue"}, 0)
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_loanwords_are_written_as_pairs_or_as_their_control(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control: bool
+) -> None:
+    (tmp_path / "ug.txt").write_text("دوكتور دىيالوگ " * 3, encoding="utf-8")
+    (tmp_path / "en.txt").write_text("doktor diyalog " * 3, encoding="utf-8")
+    files = [
+        "--corpus",
+        tmp_path / "ug.txt",
+        "--source-corpus",
+        tmp_path / "en.txt",
+        "--output",
+        tmp_path / "pairs.tsv",
+    ]
+    monkeypatch.setattr(sys, "argv", ["transliteration.py", *map(str, files), *(["--shuffle", "0"] if control else [])])
+    write_loanwords()
+    found = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text(encoding="utf-8").splitlines()]
+    assert [transliterate(word) for _, word in found] == ["doktor", "diyalog"]
+    assert [english for english, _ in found] == (["diyalog", "doktor"] if control else ["doktor", "diyalog"])

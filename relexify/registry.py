@@ -22,6 +22,9 @@ from relexify.errors import InputError
 
 __all__ = ["Registry", "choose", "search_in", "suggestion"]
 
+FEW_NAMES = 24
+"""Names that a message lists; of more, it has those that are nearest to an unknown one."""
+
 Entry = TypeVar("Entry")
 
 
@@ -117,7 +120,19 @@ def choose(name: str, known: Collection[str], kind: str) -> str:
     raise InputError(f"there is no {kind} {name!r}: {suggestion(name, known)}")
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
-    """Return what to write in place of an unknown name, as the end of a message."""
+def suggestion(name: str, known: Collection[str], *, listed_by: str = "") -> str:
+    """Return what to write in place of an unknown name, as the end of a message.
+
+    Args:
+        name: The name.
+        known: What it may be.
+        listed_by: The command that lists all of them, which a message does if they are few.
+    """
     close = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if not listed_by or len(known) <= FEW_NAMES:
+        return f"choose one of {', '.join(known)}"
+    nearest = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.3)
+    beginning = f"the nearest are {', '.join(nearest)}; " if len(nearest) > 1 else ""
+    return f"{beginning}{listed_by} lists all {len(known)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError
-from relexify.registry import Registry, search_in
+from relexify.registry import FEW_NAMES, Registry, search_in, suggestion
 
 
 def test_modules_of_a_searched_package_register_at_the_first_lookup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -33,6 +33,15 @@ def test_an_unknown_name_suggests_the_closest_one():
         things.get_or_raise("wexel")
     with pytest.raises(InputError, match="choose one of wechsel"):
         things.get_or_raise("zzz")
+
+
+def test_of_many_names_only_the_nearest_are_listed():
+    many = ["temperature", "rotation", "language", *(f"key{number}" for number in range(FEW_NAMES))]
+    advice = suggestion("tau", many, listed_by="relexify options")
+    assert advice == f"the nearest are temperature, rotation, language; relexify options lists all {len(many)}"
+    assert suggestion("zz", many, listed_by="relexify options") == f"relexify options lists all {len(many)}"
+    assert suggestion("tau", many).startswith("choose one of temperature, rotation, language, key0")
+    assert suggestion("tau", many[:3], listed_by="relexify options").startswith("choose one of")
 
 
 def test_two_entries_of_one_name_are_an_error():

@@ -44,6 +44,9 @@ INSTEAD: Mapping[tuple[str, str], str] = {
 }
 """What to do instead of giving a verb an option that others have, or that it has elsewhere."""
 
+_ENDS = ("min", "max")
+"""Ends of the range of an option that takes a number, as typer and click name them."""
+
 
 class _Verbs(VerbGroup):
     verbs: ClassVar[Mapping[str, Verb]] = {
@@ -234,6 +237,8 @@ def _explain_usage(error: Any) -> str:
     context, message = getattr(error, "ctx", None), error.format_message().rstrip(".")
     if context is None:
         return str(message)
+    if type(error).__name__ == "BadParameter" and (explained := _explain_number(error)):
+        return explained
     if (name := getattr(error, "option_name", None)) and type(error).__name__ == "NoSuchOption":
         verb = context.command_path.removeprefix(context.find_root().command_path).strip()
         if instead := INSTEAD.get((verb, name)):
@@ -241,3 +246,23 @@ def _explain_usage(error: Any) -> str:
         if others := context.find_root().command.verbs_with_option(name):
             message = f"{name} is an option of {', '.join(others)}, but not of {context.command_path}"
     return f"{message}: see {context.command_path} --help"
+
+
+def _explain_number(error: Any) -> str:
+    """Return what is wrong with the number that an option was given; empty if it takes something else."""
+    if errors := getattr(error.__cause__, "errors", None):  # of pydantic, with which newer versions of typer convert
+        found = errors()[0]
+        given, problem = str(found["input"]), found["type"]  # such as int_parsing or less_than_equal
+    else:
+        given, _, problem = error.message.partition(" is not ")  # followed by: a valid integer, in the range 1<=x<=9
+    least, most = (getattr(error.param, end, getattr(getattr(error.param, "type", None), end, None)) for end in _ENDS)
+    if "equal" in problem or "range" in problem:
+        expected = f"{least} or more" if most is None else f"a number from {least} to {most}"
+    elif "int" in problem:
+        expected = "a whole number"
+    elif "float" in problem:
+        expected = "a number"
+    else:
+        return ""
+    option, shown = max(error.param.opts, key=len), given.strip("'")[:80]
+    return f"{option} {shown} is not possible: give {expected}"

@@ -297,7 +297,21 @@ INVALID = [
     (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "learning_rate = 0.0"),
     (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "batch = 0"),
     (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "learning_rate = 5"),
-    (("evaluate", MODEL, *TASK, "--seeds", "0"), "Invalid value for '--seeds'"),
+    (("evaluate", MODEL, *TASK, "--seeds", "0"), "--seeds 0 is not possible: give a number from 1 to"),
+    (("evaluate", MODEL, *TASK, "--seeds", "20000"), "--seeds 20000 is not possible"),
+    (
+        ("train", MODEL, "out", "--corpus", "here.txt", "--steps", "many"),
+        "--steps many is not possible: give a whole n",
+    ),
+    (
+        ("train", MODEL, "out", "--corpus=here.txt", "--learning-rate=fast"),
+        "--learning-rate fast is not possible: give a",
+    ),
+    (("compress", MODEL, "out", "--codes", "best"), "'best' is not one of 'clustered', 'digits', 'random'"),
+    (
+        ("train", MODEL, "out", "--corpus", "here.txt", "--set", "tau=3"),
+        "no key 'tau' in [training]: the nearest are beta2, beta1, warmup; relexify options lists all",
+    ),
     (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
     (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
     (("geometry", MODEL, "--states", "states.svg"), "give the text with --text"),

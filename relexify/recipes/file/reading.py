@@ -265,7 +265,7 @@ def _unexpected(value: object, expected: str) -> InvalidValue:
 def _unknown_key(key: str, known: Collection[str]) -> UnknownKey:
     if key in ELSEWHERE:
         return UnknownKey(key, f"{key} does not belong in", ELSEWHERE[key])
-    problem, remedy = f"there is no key {key[:80]!r} in", suggestion(key, known)
+    problem, remedy = f"there is no key {key[:80]!r} in", suggestion(key, known, listed_by="relexify options")
     if key in _BYTES_TO_SCORE and (same := _BYTES_TO_SCORE.intersection(known)):
         remedy = f"write {min(same)}"
     return UnknownKey(key, problem, remedy)

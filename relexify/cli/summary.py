@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.console import emit, print_table, results, spell_options, table
 from relexify.steps import ResultTable
 
 if TYPE_CHECKING:
@@ -60,10 +60,11 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     """Print what a command would do."""
     shown = table("Dry run: no errors were found", "", "what would be done")
     shown.columns[1].justify = "left"
-    for name, value in rows:
+    spelled = [(name, spell_options(value) if isinstance(value, str) else value) for name, value in rows]
+    for name, value in spelled:
         shown.add_row(escape(name), escape(str(value)))
     print_table(shown)
-    emit(plan=dict(rows))
+    emit(plan=dict(spelled))
 
 
 def print_next_steps(steps: Iterable[tuple[str, Sequence[str]]]) -> None:

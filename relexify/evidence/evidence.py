@@ -159,5 +159,5 @@ def _open_bitext(
     pairs = Bitext.open(bitext, fields=aligning.fields, swapped=aligning.swapped)
     pairs.ensure_pairs()
     if links is not None:
-        parse_links(links, expected=sum(1 for _ in pairs))
+        parse_links(links, expected=pairs.lines)
     return pairs

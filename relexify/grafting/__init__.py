@@ -17,6 +17,7 @@ from relexify.grafting.unigram import (
     UnigramPrior,
     UnigramReport,
     add_unigram_prior,
+    count_read_tokens,
     find_unigram_prior,
 )
 from relexify.grafting.unigram_text import sample_paragraphs
@@ -31,6 +32,7 @@ __all__ = [
     "add_unigram_prior",
     "check",
     "check_roles",
+    "count_read_tokens",
     "find_unigram_prior",
     "graft",
     "is_tied",

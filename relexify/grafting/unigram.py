@@ -37,15 +37,15 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.grafting.graft import is_tied
-from relexify.grafting.unigram_text import WindowBatch, sample_tokens, window_batches
-from relexify.pretrained.architecture import architecture_of, check_fit, logit_factor
+from relexify.grafting.unigram_text import READ, WindowBatch, sample_tokens, window_batches
+from relexify.pretrained.architecture import Architecture, architecture_of, check_fit, logit_factor
 from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import Advance, track
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.tokens import separator_of
 
-__all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "find_unigram_prior"]
+__all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "count_read_tokens", "find_unigram_prior"]
 
 _KIND = "unigram prior"
 
@@ -221,6 +221,11 @@ def find_unigram_prior(
         torch.stack(attempt.corrections)[:passes],
         torch.stack(attempt.directions)[:passes] if attempt.directions else None,
     )
+
+
+def count_read_tokens(kind: Architecture) -> int:
+    """Return how many tokens a model reads while its prior is found: all of them before each pass, and at the end."""
+    return READ[kind] * (_PASSES + 1)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from relexify.pretrained.text_start import begin_windows, extra_length, text_sta
 from relexify.text import make_encodable
 from relexify.tokens import encoder_of, separator_of
 
-__all__ = ["WindowBatch", "sample_paragraphs", "sample_tokens", "window_batches"]
+__all__ = ["READ", "WindowBatch", "sample_paragraphs", "sample_tokens", "window_batches"]
 
 _LINES, _CHARACTERS = 20_000, 500
 """Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
 _WINDOW = 256
-_READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
+READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
 """Tokens to read when predictions are measured; a decoder predicts every one of them, the others a part."""
 _MASK_STRIDE = 7
 """One token in this many is masked for an encoder: about the 15 % that it was trained with."""
@@ -76,7 +76,7 @@ def window_batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, s
     """Return windows that are spread over a text, as the model reads them; `stream` are its tokens [n]."""
     kind = architecture_of(model)
     length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
-    starts = np.unique(np.linspace(0, len(stream) - length, _READ[kind] // length).astype(np.int64))
+    starts = np.unique(np.linspace(0, len(stream) - length, READ[kind] // length).astype(np.int64))
     windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
     together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
     batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]

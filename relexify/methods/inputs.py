@@ -215,7 +215,8 @@ class Inputs:
         most = most_lines(evidence.links, evidence.aligning)
         texts = [_paragraphs(text) for text in (evidence.source_held_out, evidence.held_out)]
         found = find_overlap(evidence.bitext.sample(most)[1], *texts)
-        report_overlap(len(found), sum(1 for sentence, _ in evidence.bitext.sample(most)[1] if sentence))
+        if len(found):
+            report_overlap(len(found), sum(1 for sentence, _ in evidence.bitext.sample(most)[1] if sentence))
         return found
 
     @cached_property

@@ -23,7 +23,7 @@ from relexify.storage.files import MARKER, write_folder, writing_failed
 from relexify.storage.fingerprint import fingerprint
 from relexify.version import __version__
 
-__all__ = ["cache_folder", "cached", "cached_folder", "entry_path", "has_entries"]
+__all__ = ["cache_folder", "cached", "cached_folder", "entry_path", "has_entries", "is_cached"]
 
 FORMAT = 1
 """Version of the layout and of the content of entries; entries of another version are not found. The version of
@@ -104,6 +104,14 @@ def entry_path(kind: str, key: object) -> Path:
     """Return the folder of an entry, which may not exist; arguments as in `cached`."""
     name = fingerprint({"format": FORMAT, "version": __version__, "kind": kind, "key": key})
     return cache_folder() / kind / name[:32]
+
+
+def is_cached(kind: str, key: object) -> bool:
+    """Whether a result is in the cache; arguments as in `cached`, which may find it damaged all the same."""
+    try:
+        return entry_path(kind, key).exists()
+    except OSError:  # a folder of another user
+        return False
 
 
 def has_entries(kind: str) -> bool:

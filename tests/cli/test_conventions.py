@@ -22,6 +22,7 @@ from rich.console import Console
 from relexify.cli import console
 from relexify.cli.app import app
 from relexify.pretrained import cuda
+from relexify.systems.transfer import cost
 from tests import pico
 from tests.cli.command import assert_error, relexify
 
@@ -150,6 +151,18 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2
+
+
+def test_a_dry_run_of_a_transfer_says_how_long_it_takes_and_what_would_be_shorter(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "FEW_OPERATIONS", 0)
+    monkeypatch.setattr(cost, "matrix_peak", lambda dtype, device: 1e6)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run", "--json")
+    time = json.loads(outcome.out)["plan"]["time"]
+    assert re.fullmatch(
+        r"about .* min.* on this machine \(unigram priors of the result and of baselines .* min.*\); "
+        r"without scores \(--set score=false\) .* min.*",
+        time,
+    )
 
 
 def test_a_dry_run_warns_of_text_in_the_language_of_the_model(world, tmp_path):

@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from relexify.errors import InputError
@@ -81,22 +82,38 @@ class Bitext:
 
     def sample(self, most: int | None) -> tuple[int, Iterator[tuple[str, str]]]:
         """Return at most this many lines, evenly spread over the text, and their number; all lines if it is None."""
-        lines = sum(1 for _ in self)
+        lines = self.lines
         wanted = min(most or lines, lines)
         # Line i is chosen if i · wanted / lines passes a whole number: as evenly spread as whole numbers allow.
         chosen = (pair for i, pair in enumerate(self) if (i + 1) * wanted // lines > i * wanted // lines)
         return wanted, chosen
 
-    def ensure_pairs(self) -> int:
-        """Read everything once, and return how many pairs have both sides.
+    @property
+    def lines(self) -> int:
+        """Number of lines."""
+        return self._counts[0]
 
-        Raises:
-            InputError: Something cannot be read, or more than half of the lines lack a side.
-        """
+    @property
+    def pairs(self) -> int:
+        """Number of lines with both sides."""
+        return self._counts[1]
+
+    @cached_property
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of lines and of pairs, counted once: everything is read for it."""
         lines, complete = 0, 0
         for source, _ in self:
             lines += 1
             complete += bool(source)
+        return lines, complete
+
+    def ensure_pairs(self) -> int:
+        """Return how many pairs have both sides.
+
+        Raises:
+            InputError: Something cannot be read, or more than half of the lines lack a side.
+        """
+        lines, complete = self._counts
         if complete * 2 < lines or not complete:
             raise InputError(
                 f"{self.name} has {lines:,} lines, of which {lines - complete:,} lack a sentence or its translation: "

@@ -25,7 +25,7 @@ from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.evidence.vectors.training import vector_shards
 from relexify.processes import launch
 from relexify.progress import report_under
-from relexify.storage.cache import cached
+from relexify.storage.cache import cached, is_cached
 from relexify.text import Corpus, train_segmenter
 from relexify.tokens import encode_words, encoder_of, normaliser_of, vocabulary_of
 from relexify.tokens.encoding import TokenSplitting
@@ -38,6 +38,8 @@ __all__ = [
     "choose_lexicon",
     "counted_vectors",
     "embedding_vectors",
+    "has_token_vectors",
+    "has_trained_vectors",
     "identical_words",
     "token_vectors",
     "trained_vectors",
@@ -64,19 +66,28 @@ def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") 
         return SplitText(corpus, EachLine(train_segmenter(corpus)))  # cut as the script needs it
 
     with report_under(name) if name else nullcontext():
-        return counted_vectors("vectors", {"corpus": corpus, "options": options}, words, options)
+        return counted_vectors(*_word_entry(corpus, options), words, options)
+
+
+def has_trained_vectors(corpus: Corpus, options: VectorTraining) -> bool:
+    """Whether the result of `trained_vectors` is in the cache."""
+    return is_cached(*_word_entry(corpus, options))
 
 
 def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
     """Train vectors of tokens on text that their tokenizer has cut, or load them from the cache."""
-    options = replace(options, shortest_ngram=1, longest_ngram=0)  # a token is a whole; its letters add nothing
+    options = _of_whole_tokens(options)
     encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
 
-    key = {"corpus": corpus, "tokenizer": encoder.identity, "options": options}
     text = SplitText(corpus, TokenSplitting(encoder.encode))
-    vectors = counted_vectors("token-vectors", key, lambda: text, options)
+    vectors = counted_vectors(*_token_entry(corpus, tokenizer, options), lambda: text, options)
     matrix = vectors.lookup([str(id) for id in range(len(vocabulary))])
     return SubwordVectors(vocabulary, matrix, np.any(matrix != 0, axis=1))
+
+
+def has_token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> bool:
+    """Whether the vectors that `token_vectors` trains are in the cache."""
+    return is_cached(*_token_entry(corpus, tokenizer, _of_whole_tokens(options)))
 
 
 def choose_lexicon(
@@ -183,3 +194,20 @@ def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> 
         save=lambda vectors, folder: vectors.save(folder / _FILE),
         load=lambda folder: load_vectors(folder / _FILE),
     )
+
+
+def _of_whole_tokens(options: VectorTraining) -> VectorTraining:
+    """Return options without n-grams: a token is a whole; its letters add nothing."""
+    return replace(options, shortest_ngram=1, longest_ngram=0)
+
+
+def _word_entry(corpus: Corpus, options: VectorTraining) -> tuple[str, Mapping[str, object]]:
+    """Return kind and key of word vectors in the cache."""
+    return "vectors", {"corpus": corpus, "options": options}
+
+
+def _token_entry(
+    corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining
+) -> tuple[str, Mapping[str, object]]:
+    """Return kind and key of token vectors in the cache."""
+    return "token-vectors", {"corpus": corpus, "tokenizer": encoder_of(tokenizer).identity, "options": options}

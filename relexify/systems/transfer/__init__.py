@@ -5,6 +5,7 @@
     vocabulary_size.py  how large a vocabulary a text is enough for
     checks.py           validation before any work, and opening the evidence
     dry_run.py          what a transfer would do
+    cost.py             how long a transfer takes
     run.py              the job: load, build, score, judge, write
     initialisation.py   from evidence to a grafted model: tokenizer, mixture, graft, unigram prior
     provenance.py       what a transfer was made from, and whether it was made already

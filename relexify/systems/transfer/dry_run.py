@@ -9,10 +9,10 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS
-from relexify.pretrained.loading import load_config, load_tokenizer
-from relexify.systems.transfer.assessment.bitext import count_pairs
+from relexify.pretrained.loading import load_config, load_tokenizer, meta_model
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH, LITTLE_TEXT
+from relexify.systems.transfer.cost import estimate_transfer
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
@@ -56,7 +56,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         examples = ", ".join(example_entries(lexicon))
         given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
     if evidence.bitext is not None:
-        pairs = f"bitext {evidence.bitext.name} ({count_pairs(evidence.bitext):,} pairs)"
+        pairs = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
         given[given.index("bitext")] = pairs
     if options.keep_source:
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
@@ -74,6 +74,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         ("method", f"{options.method}: a token becomes {becomes}"),
         ("evidence", ", ".join(given) or "the text alone"),
         ("scored", "yes" if options.score else "no"),
+        ("time", estimate_transfer(options, evidence, meta_model(options.model), source).describe()),
         ("output", options.output),
     ]
 

@@ -12,7 +12,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.arrays import load_arrays, save_arrays
-from relexify.storage.cache import cached
+from relexify.storage.cache import cached, is_cached
 from relexify.systems.transfer.assessment.start import ExtensionCheck
 from relexify.systems.transfer.options import Transfer
 from relexify.text import make_encodable
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from relexify.evidence.evidence import Evidence
     from relexify.methods.inputs import Inputs
 
-__all__ = ["check_extension", "extend_vocabulary"]
+__all__ = ["check_extension", "extend_vocabulary", "is_extended"]
 
 _FILE, _KIND = "extension.safetensors", "extension of a tokenizer"
+_CACHED = "extension"
+"""The kind of extended tokenizers in the cache."""
 _FIRST_SHOWN = 250
 """Added tokens at the first point of the curve of text lengths; each further point has twice as many."""
 
@@ -41,8 +43,8 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
     if source_corpus is None:
         raise InputError("there is no text whose encoding is to be kept: give `source_corpus`")
     return cached(
-        "extension",
-        {"corpus": corpus, "source_corpus": source_corpus, "tokenizer": source, "added": options.added_tokens},
+        _CACHED,
+        _key(options, source, evidence),
         make=lambda: extend_tokenizer(
             source,
             lambda: iter(corpus),
@@ -53,6 +55,11 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
         save=_save,
         load=_load,
     )
+
+
+def is_extended(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
+    """Whether the result of `extend_vocabulary` is in the cache."""
+    return is_cached(_CACHED, _key(options, source, evidence))
 
 
 def check_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, float]) -> ExtensionCheck | None:
@@ -80,6 +87,16 @@ def check_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, floa
         source_added=sum(id >= kept for ids in encoder_of(extension.tokenizer).encode(lines) for id in ids),
         source_bits_per_byte=scores,
     )
+
+
+def _key(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> dict[str, object]:
+    """Return everything that an extended tokenizer depends on, for the cache."""
+    return {
+        "corpus": evidence.corpus,
+        "source_corpus": evidence.source_corpus,
+        "tokenizer": source,
+        "added": options.added_tokens,
+    }
 
 
 def _save(extension: Extension, folder: Path) -> None:

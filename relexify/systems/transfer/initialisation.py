@@ -21,10 +21,10 @@ from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.arrays import load_arrays, save_arrays
-from relexify.storage.cache import cached
+from relexify.storage.cache import cached, is_cached
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.revisions import EVIDENCE, PRIORS, TOKENIZERS
-from relexify.systems.transfer.extension import extend_vocabulary
+from relexify.systems.transfer.extension import extend_vocabulary, is_extended
 from relexify.systems.transfer.options import Transfer, method_options
 from relexify.tokens import vocabulary_of
 
@@ -38,6 +38,7 @@ __all__ = [
     "graft_initialisation",
     "has_prior",
     "initialise",
+    "is_tokenizer_known",
     "method_inputs",
     "needed_roles",
     "prediction_key",
@@ -50,6 +51,8 @@ _SLOW: tuple[InputKind, ...] = ("vectors", "bitext", "donor", "model")
 _FEW_TOKENS = 0.95
 """Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
 by a few tokens."""
+_TOKENIZER = "tokenizer"
+"""The kind of trained tokenizers in the cache."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
 _PRIOR_FILE = "prior.safetensors"
@@ -70,14 +73,8 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     else:
         config = load_config(options.model)
         trained = cached(
-            "tokenizer",
-            {
-                "corpus": corpus,
-                "like": source,
-                "vocab_size": size,
-                "revision": TOKENIZERS,
-                "model_type": config.model_type,
-            },
+            _TOKENIZER,
+            _tokenizer_key(options, source, evidence),
             make=lambda: train_tokenizer(corpus, like=source, vocab_size=size, config=config),
             save=save_tokenizer,
             load=load_tokenizer,
@@ -89,6 +86,16 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
             f"{size:,}",
         )
     return trained
+
+
+def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
+    """Whether `target_tokenizer` has nothing to train: one is given, or an earlier run has trained it."""
+    if options.keep_source:
+        return is_extended(options, source, evidence)
+    if given_tokenizer(options) is not None:
+        return True
+    is_plain = METHODS[options.method].train_tokenizer is None
+    return is_plain and is_cached(_TOKENIZER, _tokenizer_key(options, source, evidence))
 
 
 def given_tokenizer(options: Transfer) -> str | None:
@@ -254,6 +261,17 @@ def prediction_key(
     config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may lie in several folders
     kind = torch.device(device).type  # a GPU may compute in another precision
     return {"model": fingerprint(model), "config": config, "tokenizer": tokenizer, "text": text, "device": kind}
+
+
+def _tokenizer_key(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> dict[str, object]:
+    """Return everything that a trained tokenizer depends on, for the cache."""
+    return {
+        "corpus": evidence.corpus,
+        "like": source,
+        "vocab_size": options.vocab_size,
+        "revision": TOKENIZERS,
+        "model_type": load_config(options.model).model_type,
+    }
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:

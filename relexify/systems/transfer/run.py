@@ -30,6 +30,7 @@ from relexify.systems.transfer.assessment.scores import score_source_language, s
 from relexify.systems.transfer.assessment.start import Start, cover_text
 from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
+from relexify.systems.transfer.cost import estimate_transfer
 from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
     PriorText,
@@ -40,6 +41,7 @@ from relexify.systems.transfer.initialisation import (
     initialise,
     method_inputs,
     needed_roles,
+    prediction_key,
     prior_text,
     target_tokenizer,
 )
@@ -53,6 +55,8 @@ __all__ = ["TransferResult", "assist_transfer", "load_transfer", "run_transfer"]
 
 _CHECKED_BYTES = 100_000
 """Bytes of text that a given tokenizer is checked with."""
+_ANNOUNCED_FROM = 60
+"""Seconds from which on the time that a transfer will take is announced."""
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +113,16 @@ def run_transfer(
 
     earlier = read_notes(options.model).get("provenance")
     model, source = _load_source(options)
+    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
+    text = evidence.held_out if options.score else evidence.corpus
+    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
+    counted_text = prior_text(options, model, evidence)
+    original = None
+    if options.score and memory_shortage(model, options.device) is None:
+        original = prediction_key(model, source, sample, options.device)  # once, since it hashes the whole model
+    cost = estimate_transfer(options, evidence, model, source, original=original, counted_text=counted_text)
+    if cost.seconds >= _ANNOUNCED_FROM:
+        logger.info("this transfer takes %s", cost.describe())
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
     if (given := given_tokenizer(options)) is not None:
@@ -120,10 +134,7 @@ def run_transfer(
     grafted = graft_initialisation(options, options.method, model, target, initialisation)
     shortage = memory_shortage(grafted.model, options.device)  # if there is one, the model cannot be run
 
-    # Test the evidence, on a sample of text. Only scores need text that nothing was trained on, and a small corpus may
-    # have none to hold out.
-    text = evidence.held_out if options.score else evidence.corpus
-    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
+    # Test the evidence, on a sample of text.
     start = _examine_evidence(options, inputs, initialisation, grafted, sample)
     if options.score:
         start = replace(start, not_scored=shortage)
@@ -136,17 +147,14 @@ def run_transfer(
 
     # The unigram prior, and scores before training.
     is_scored = options.score and shortage is None
-    if is_scored and options.device == "cpu":
-        logger.info(
-            "scoring may take minutes on a CPU: the result, the original model and two baselines, which get a unigram "
-            "prior too, are run; all but the result are cached, and `score=false` leaves the scores out"
-        )
-    counted_text = prior_text(options, model, evidence) if shortage is None else None
+    if shortage is not None:
+        counted_text = None
     prior = _add_prior(options, grafted, counted_text, shortage)
     source_scores = score_source_language(options, inputs, model, grafted.model) if is_scored else {}
     start = replace(start, extension=check_extension(options, inputs, source_scores))
     if is_scored:
-        start = replace(start, bits_per_byte=score_start(options, model, inputs, grafted, sample, counted_text))
+        scores = score_start(options, model, inputs, grafted, sample, counted_text, original=original)
+        start = replace(start, bits_per_byte=scores)
 
     prompt = default_system_prompt(target)
     if prompt is not None:

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of
 from relexify.pretrained.fresh import fresh_model
 from relexify.scoring import HeldOut
+from relexify.training.cost.peak import matrix_peak
 from relexify.training.data.batches import Batch
 from relexify.training.engine.stage import train_stage
 from relexify.training.job import TrainingData
@@ -125,23 +126,6 @@ def measure_training(model: str | Path, training: Training) -> Measured:
         memory=torch.cuda.max_memory_allocated() if on_gpu else None,
         peak=matrix_peak(torch.bfloat16 if on_gpu else torch.float32),
     )
-
-
-def matrix_peak(dtype: torch.dtype) -> float:
-    """Return the operations per second of a large matrix product on this machine."""
-    device, size, times = ("cuda", 8_192, 30) if torch.cuda.is_available() else ("cpu", 1_024, 3)
-    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-
-    def seconds() -> float:
-        start = time.perf_counter()
-        for _ in range(times):
-            left @ right
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - start
-
-    seconds()  # to warm up
-    return 2 * size**3 * times / seconds()
 
 
 @contextmanager

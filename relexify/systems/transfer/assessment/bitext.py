@@ -15,10 +15,9 @@ from relexify.systems.transfer.assessment.start import BitextCheck
 from relexify.text.words import split_words, unspaced_runs
 
 if TYPE_CHECKING:
-    from relexify.evidence.bitext import Bitext
     from relexify.methods.inputs import Inputs
 
-__all__ = ["check_bitext", "count_pairs"]
+__all__ = ["check_bitext"]
 
 
 def check_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.ndarray) -> BitextCheck | None:
@@ -64,11 +63,6 @@ def check_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.nda
         overlap=_overlap(text, known),
         shared=shared,
     )
-
-
-def count_pairs(bitext: Bitext) -> int:
-    """Return how many pairs of parallel text have both sides."""
-    return sum(bool(source) for source, _ in bitext)
 
 
 def _overlap(text: str, known: set[str]) -> float | None:

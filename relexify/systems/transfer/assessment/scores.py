@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from relexify.mixture import Mixture
 from relexify.pretrained.architecture import architecture_of
 from relexify.progress import report_under
 from relexify.scoring import bits_per_byte, sample_size
-from relexify.storage.cache import cached
+from relexify.storage.cache import cached, is_cached
 from relexify.storage.files import write_file
 from relexify.storage.revisions import SCORES
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
@@ -26,7 +26,7 @@ from relexify.tokens import vocabulary_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["score_original", "score_source_language", "score_start"]
+__all__ = ["known_scores", "score_original", "score_source_language", "score_start"]
 
 _SCORE_FILE = "score.json"
 
@@ -40,6 +40,8 @@ def score_start(
     grafted: Graft,
     text: str,
     counted_text: PriorText | None,
+    *,
+    original: Mapping[str, object] | None = None,
 ) -> dict[str, float]:
     """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
@@ -52,22 +54,17 @@ def score_start(
         grafted: The result, with its unigram prior.
         text: Held-out text in the target language, one paragraph per line.
         counted_text: The text of the unigram prior; None if there is none.
+        original: The `prediction_key` of the source model, its tokenizer and the text, if it is known.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target = inputs.source, inputs.target
-    original = prediction_key(model, source, text, options.device)  # for all keys, since it hashes the whole model
+    if original is None:
+        original = prediction_key(model, source, text, options.device)
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original, measure)}
-    # No method is in the key: the baselines of one tokenizer and seed serve every method.
-    key = {
-        "original": original,
-        "tokenizer": target,
-        "seed": options.seed,
-        "keep_source": options.keep_source,
-        "prior": counted_text,
-    }
+    key = _baseline_key(options, original, target, counted_text)
 
     def score_baseline(mixture: Mixture) -> float:
         """Return bits per byte of the model with rows that no evidence was used for."""
@@ -81,6 +78,27 @@ def score_start(
         scores[mixture.method] = _cached_score(mixture.method, key, partial(score_baseline, mixture))
     scores[options.method] = _measure(options.method, grafted.model, target, text, options.device)
     return scores
+
+
+def known_scores(
+    options: Transfer,
+    original: Mapping[str, object],
+    target: PreTrainedTokenizerFast | None,
+    counted_text: PriorText | None,
+) -> list[str]:
+    """Return which scores `score_start` finds in the cache.
+
+    Args:
+        options: The transfer.
+        original: As for `score_start`.
+        target: The target tokenizer; None if it is not trained yet, so that no baseline has been scored.
+        counted_text: As for `score_start`.
+    """
+    keys = {ORIGINAL: original}
+    if target is not None:
+        baselines = (name for name in BASELINES if name != ORIGINAL)
+        keys |= dict.fromkeys(baselines, _baseline_key(options, original, target, counted_text))
+    return [name for name, key in keys.items() if is_cached(*_entry(name, key))]
 
 
 def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:
@@ -138,11 +156,32 @@ def _measure(
         return bits_per_byte(model.to(device), tokenizer, text, tokens=tokens).value
 
 
+def _baseline_key(
+    options: Transfer,
+    original: Mapping[str, object],
+    target: PreTrainedTokenizerFast,
+    counted_text: PriorText | None,
+) -> Mapping[str, object]:
+    """Return everything that the score of a baseline depends on."""
+    # No method is in the key: the baselines of one tokenizer and seed serve every method.
+    return {
+        "original": original,
+        "tokenizer": target,
+        "seed": options.seed,
+        "keep_source": options.keep_source,
+        "prior": counted_text,
+    }
+
+
+def _entry(name: str, key: object) -> tuple[str, object]:
+    """Return kind and key of a score in the cache."""
+    return f"{name}-score", {"key": key, "revision": SCORES}
+
+
 def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:
     """Return a score from the cache, or measure it: on a CPU, baselines take most of the time of a transfer."""
     return cached(
-        f"{name}-score",
-        {"key": key, "revision": SCORES},
+        *_entry(name, key),
         make=make,
         save=lambda score, folder: write_file(folder / _SCORE_FILE, json.dumps(score)),
         load=lambda folder: float(json.loads((folder / _SCORE_FILE).read_text())),

@@ -1,0 +1,229 @@
+"""How long a transfer takes on this machine, before it is run.
+
+On a CPU, running the model takes most of the time: the result and two baselines get a unigram prior, and they and the
+original model are scored. The operations of these forward passes are counted, and the speed of matrix products is
+measured. Everything else is estimated from the size of the text, with rates that were measured on one core of a
+Neoverse-N1. What is in the cache takes no time, as far as that can be known before the work starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from relexify.evidence.bitext.aligned_tokens import is_aligned, most_lines
+from relexify.grafting import count_read_tokens
+from relexify.methods.parts.vectors import has_token_vectors, has_trained_vectors
+from relexify.methods.registry import METHODS
+from relexify.pretrained.architecture import architecture_of, usable_length
+from relexify.pretrained.lexical import count_rows
+from relexify.pretrained.runnable import memory_shortage
+from relexify.progress import describe_estimate, format_duration
+from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
+from relexify.systems.transfer.assessment.scores import known_scores
+from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
+from relexify.systems.transfer.initialisation import PriorText, has_prior, is_tokenizer_known, target_tokenizer
+from relexify.systems.transfer.options import Transfer, given_translations
+from relexify.text import Corpus, is_unspaced
+from relexify.text.sources import TextFile
+from relexify.tokens import encoder_of
+from relexify.training.cost.peak import matrix_peak
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from relexify.evidence.evidence import Evidence
+
+__all__ = ["TransferCost", "estimate_transfer"]
+
+TOKENIZER_SECONDS, VECTOR_SECONDS = 1.2, 2.6
+"""Per megabyte of text, to train a tokenizer or word vectors."""
+ALIGNMENT_SECONDS = 0.005
+"""Per pair of parallel text."""
+ROW_SECONDS = 0.0003
+"""Per token, to build and to graft rows, and to test the evidence."""
+WRITING_SECONDS = 2e-8
+"""Per parameter, to write the model and its checksums."""
+USED_PEAK = 0.65
+"""Share of the speed of a large matrix product that a forward pass reaches on a CPU: SmolLM2-135M-Instruct, with 0.27
+billion operations per token, took 11.4 ms per token on a core that multiplies two matrices of 1,024 × 1,024 with 35
+GFLOP/s."""
+FEW_OPERATIONS = 1e10
+"""Operations that take less than a second anywhere, so that the machine need not be measured."""
+SPACED_LENGTH, UNSPACED_LENGTH = 4.0, 1.9
+"""Characters per token of a tokenizer that is still to be trained, with and without spaces between words."""
+COMPRESSION = 4
+"""Bytes of text per byte of a compressed file: 4.0 for Swahili and 3.6 for Chinese with xz."""
+MOST_HASHED = 1_000_000_000
+"""Bytes of text up to which a dry run looks for results in the cache, because it has to read all of the text for it."""
+SHOWN = 0.1
+"""Share of the time from which on a part is mentioned."""
+
+
+@dataclass(frozen=True)
+class TransferCost:
+    """The time of a transfer.
+
+    Attributes:
+        parts: Seconds, by what they are spent on.
+        unscored: Seconds of all parts if nothing is scored.
+    """
+
+    parts: Mapping[str, float]
+    unscored: float
+
+    @property
+    def seconds(self) -> float:
+        """The time of all parts."""
+        return sum(self.parts.values())
+
+    def describe(self) -> str:
+        """Say how long it takes, what takes most of it, and what would make it shorter, as the end of a sentence."""
+        longest = sorted(self.parts.items(), key=lambda part: -part[1])
+        shown = [f"{name} {_duration(part)}" for name, part in longest if part >= SHOWN * self.seconds]
+        text = f"{describe_estimate(_rounded(self.seconds))} on this machine ({', '.join(shown)})"
+        if self.unscored < (1 - SHOWN) * self.seconds:
+            text += f"; without scores (`score=false`) {_duration(self.unscored)}"
+        return text
+
+
+def estimate_transfer(
+    options: Transfer,
+    evidence: Evidence,
+    model: PreTrainedModel,
+    source: PreTrainedTokenizerFast,
+    *,
+    original: Mapping[str, object] | None = None,
+    counted_text: PriorText | None = None,
+) -> TransferCost:
+    """Estimate how long a transfer takes.
+
+    Args:
+        options: The transfer.
+        evidence: The result of `prepare_transfer`.
+        model: The source model, which may be on the meta device.
+        source: Its tokenizer.
+        original: As for `known_scores`; if None, it is not known which scores are in the cache.
+        counted_text: As for `known_scores`.
+    """
+    may_be_cached = model.device.type != "meta" or (evidence.corpus.size() or MOST_HASHED) < MOST_HASHED
+    target = None
+    if may_be_cached and is_tokenizer_known(options, source, evidence):
+        target = target_tokenizer(options, source, evidence)
+    prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
+    prepared["rows of the embedding"] = _target_rows(options, model, target) * ROW_SECONDS
+    prepared["writing the model"] = model.num_parameters() * WRITING_SECONDS
+    if architecture_of(model) == "headless" or memory_shortage(model, options.device) is not None:
+        return TransferCost(prepared, sum(prepared.values()))
+
+    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), original, counted_text)
+    speed = math.inf
+    if scored + prior > FEW_OPERATIONS:
+        speed = USED_PEAK * matrix_peak(model.dtype, options.device)
+    priors = "unigram priors of the result and of baselines" if baselines else "unigram prior"
+    parts = {**prepared, priors: prior * (1 + baselines) / speed, "scores": scored / speed}
+    return TransferCost(parts, unscored=sum(prepared.values()) + prior / speed)
+
+
+def _forward_passes(
+    options: Transfer,
+    evidence: Evidence,
+    model: PreTrainedModel,
+    tokenizers: tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast | None],
+    original: Mapping[str, object] | None,
+    counted_text: PriorText | None,
+) -> tuple[float, float, int]:
+    """Return the operations of one unigram prior, those of all scores, and how many baselines need both.
+
+    The second tokenizer is None if it has to be trained.
+    """
+    # Two operations for each parameter but those of the input embedding, whose rows are only looked up.
+    kind, target = architecture_of(model), tokenizers[1]
+    lexical = {id(each.weight) for each in (model.get_input_embeddings(), model.get_output_embeddings())}
+    inner = sum(each.numel() for each in model.parameters() if id(each) not in lexical)
+    width = model.get_output_embeddings().weight.shape[1]
+    sizes = count_rows(model), _target_rows(options, model, target)
+    before, after = (2 * (inner + rows * width) for rows in sizes)  # operations per token
+    prior = 0.0
+    if has_prior(options):
+        prior = count_read_tokens(kind) * after * (2 if options.keep_source else 1)
+    if not options.score:
+        return prior, 0.0, 0
+    known = [] if original is None else known_scores(options, original, target, counted_text)
+    baselines = sum(name not in known for name in BASELINES if name != ORIGINAL)
+    sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+    length = min(WINDOW, usable_length(model) or WINDOW)
+    copies = MASK_STRIDE if kind == "encoder" else 1  # of each window, with other tokens masked
+    own, new = (copies * _count_tokens(sample, tokenizer, length) for tokenizer in tokenizers)
+    scored = own * before * (ORIGINAL not in known) + new * after * (1 + baselines)
+    if options.keep_source:  # text of the source language too, by the original model, and twice by the result
+        scored += own * (before + 2 * after)
+    return prior, scored, baselines
+
+
+def _preparation(
+    options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast | None, *, may_be_cached: bool
+) -> dict[str, float]:
+    """Return the seconds of the work before any rows are built, by what they are spent on.
+
+    The target tokenizer is None if it has to be trained.
+    """
+    method, beside = METHODS[options.method], given_translations(options)
+    training = replace(options.vectors, seed=options.seed)
+    text, source_text, bitext = evidence.corpus, evidence.source_corpus, evidence.bitext
+    parts: dict[str, float] = {}
+    if target is None:
+        parts["tokenizer"] = _megabytes(text) * TOKENIZER_SECONDS
+    texts: list[Corpus] = []  # to train vectors on
+    aligns, guesses = method.takes("vectors", beside=beside), method.takes("target vectors", beside=beside)
+    if (aligns or guesses) and evidence.target_vectors is None:
+        texts.append(text)
+    if aligns and evidence.source_vectors is None and source_text is not None:
+        texts.append(source_text)
+    texts = [each for each in texts if not (may_be_cached and has_trained_vectors(each, training))]
+    if aligns and guesses and not (target is not None and has_token_vectors(text, target, training)):
+        texts.append(text)  # cut into tokens, because the alignment of words is rarely reliable
+    if texts:
+        parts["word vectors"] = sum(map(_megabytes, texts)) * VECTOR_SECONDS
+    if bitext is not None and method.takes("bitext") and evidence.links is None and not is_aligned(bitext):
+        pairs = min(bitext.lines, most_lines(None, evidence.aligning) or bitext.lines)
+        parts["word alignment"] = pairs * ALIGNMENT_SECONDS
+    return parts
+
+
+def _megabytes(text: Corpus) -> float:
+    """Return the size of a text; about, if it is compressed, and 0 if it is not known."""
+    size = text.size()
+    if size is None:
+        files = (source.path for source in text.sources if isinstance(source, TextFile))
+        size = COMPRESSION * sum(path.stat().st_size for path in files)
+    return size / 1e6
+
+
+def _target_rows(options: Transfer, model: PreTrainedModel, target: PreTrainedTokenizerFast | None) -> int:
+    """Return how many rows the target embedding has, about."""
+    if target is not None:
+        return len(target)
+    return count_rows(model) + options.added_tokens if options.keep_source else options.vocab_size
+
+
+def _count_tokens(text: str, tokenizer: PreTrainedTokenizerFast | None, window: int) -> int:
+    """Return how many tokens the windows of a text have; about, if the tokenizer is None because it is not trained."""
+    lines = text.split("\n")
+    if tokenizer is None:
+        length = UNSPACED_LENGTH if sum(map(is_unspaced, text)) > len(text) / 2 else SPACED_LENGTH
+        tokens = math.ceil(len(text) / length)
+    else:
+        tokens = sum(len(row) + 1 for row in encoder_of(tokenizer).encode(lines))  # with a separator after each line
+    return tokens if tokens < window else -(-tokens // window) * window
+
+
+def _duration(seconds: float) -> str:
+    return format_duration(_rounded(seconds))
+
+
+def _rounded(seconds: float) -> float:
+    """Return a time with as many digits as an estimate deserves."""
+    return round(seconds, -1) if seconds >= 60 else max(1, round(seconds))

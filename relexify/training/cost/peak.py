@@ -1,0 +1,31 @@
+"""How fast this machine multiplies matrices, which is most of what running a model is."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+__all__ = ["matrix_peak"]
+
+
+def matrix_peak(dtype: torch.dtype, device: str | None = None) -> float:
+    """Return the operations per second of a large matrix product on this machine.
+
+    Args:
+        dtype: The number format.
+        device: Where; if None, on a GPU if there is one.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    size, times = (1_024, 3) if device == "cpu" else (8_192, 30)
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        for _ in range(times):
+            product = left @ right
+        float(product[0, 0])  # which waits for a GPU
+        return time.perf_counter() - start
+
+    seconds()  # to warm up
+    return 2 * size**3 * times / seconds()

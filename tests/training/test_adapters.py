@@ -15,8 +15,11 @@ from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model
 from relexify.training.engine.adapters import ADAPTERS, add_adapters
 from relexify.training.engine.freezing import freeze_all_but
+from relexify.training.engine.groups import parameter_groups
+from relexify.training.engine.trainer import StageTrainer
 from relexify.training.options import LORA_VARIANTS, Training
 from relexify.training.plan import plan_stages
+from relexify.training.rates import Rates
 from relexify.training.trainable import check_trainable
 from tests import pico
 from tests.training.runs import TRAINING, Moment, assert_close, assert_same_bits, tensors
@@ -105,6 +108,25 @@ def test_a_merged_matrix_is_that_of_the_paper_and_computes_what_its_adapter_did(
             torch.testing.assert_close(value, expected.get(name, before[name]), rtol=1e-4, atol=1e-5, msg=name)
         torch.testing.assert_close(model(input_ids=ids).logits, logits, rtol=1e-4, atol=1e-4)
     assert expected
+
+
+@pytest.mark.parametrize("stage", ["AdamW of the Trainer", "groups"])
+def test_the_magnitudes_of_dora_do_not_decay(stage):
+    pytest.importorskip("peft")
+    model, _ = pico.pair("llama untied")
+    freeze_all_but(model, "everything")
+    add_adapters(model, 4, variant="dora")
+    if stage == "groups":
+        groups = parameter_groups(model, Rates(inner=1e-3, embeddings=1e-3, others=1e-3), 0.1)
+        decaying = {id(parameter) for group in groups if group["weight_decay"] for parameter in group["params"]}
+    else:
+        names = set(StageTrainer.get_decay_parameter_names(None, model))
+        decaying = {id(parameter) for name, parameter in model.named_parameters() if name in names}
+    trained = {name: id(value) in decaying for name, value in model.named_parameters() if value.requires_grad}
+    magnitudes = {name for name in trained if "magnitude" in name}
+    assert magnitudes
+    assert not any(trained[name] for name in magnitudes)
+    assert all(decays for name, decays in trained.items() if "lora_A" in name or "lora_B" in name)
 
 
 def test_without_alpha_all_variants_have_the_factor_two_with_a_rank_of_16():

@@ -4,7 +4,7 @@
     lexical parameters  AdamW    `Rates.embeddings`: embedding, head and output bias
     all others          AdamW    `Rates.others`: norms, biases, position embeddings, magnitudes of DoRA
 
-Weight decay applies to everything but biases and norms, as in the Trainer.
+Weight decay applies to everything but biases and norms, as in the Trainer; the magnitudes of DoRA are norms too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 from relexify.training.protocol import lexical_parameter_ids
 from relexify.training.rates import Rates
 
-__all__ = ["parameter_groups"]
+__all__ = ["decaying_parameters", "parameter_groups"]
 
 _FUSED = re.compile(r"(?:^|[._])(?:c_attn|w?qkv)", re.IGNORECASE)
 """Names of layers whose outputs are query, key and value, one after the other. `query_key_value` (GPT-NeoX, Bloom,
@@ -43,7 +43,7 @@ def parameter_groups(
     layers = {
         id(part.weight): (name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear | Conv1D)
     }
-    decaying = set(Trainer.get_decay_parameter_names(None, model))
+    decaying = set(decaying_parameters(model))
 
     inner: defaultdict[tuple[bool, int], list[nn.Parameter]] = defaultdict(list)
     others: defaultdict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
@@ -71,6 +71,13 @@ def parameter_groups(
         ),
         *({"params": parameters, "lr": rate, "weight_decay": decay} for (rate, decay), parameters in others.items()),
     ]
+
+
+def decaying_parameters(model: nn.Module) -> list[str]:
+    """Return the names of the parameters that weight decay applies to."""
+    # Magnitudes are the norms of the rows of a matrix: with decay, the matrix itself would shrink, which is kept.
+    names = Trainer.get_decay_parameter_names(None, model)
+    return [name for name in names if "lora_magnitude_vector" not in name.split(".")]
 
 
 def _layout(name: str, layer: nn.Linear | Conv1D | None) -> tuple[bool, int]:

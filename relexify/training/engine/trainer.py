@@ -4,6 +4,7 @@ Devices, gradient accumulation, precision, schedules and resuming are the Traine
 overrides these methods, and `_check_trainer` makes sure that the installed version of transformers has them:
 
     create_optimizer        averages of the weights are part of its state
+    get_decay_parameter_names   weight decay does not apply to the magnitudes of DoRA
     get_batch_samples       count the labels of a step for each objective
     training_step           no walks through all modules, which keep a fast GPU waiting; CUDA graphs
     compute_loss            the model returns its loss, summed
@@ -50,6 +51,7 @@ from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
 from relexify.training.engine.average import averaged_weights, keep_averages
 from relexify.training.engine.cuda_graph import CapturedPass
+from relexify.training.engine.groups import decaying_parameters
 from relexify.training.engine.monitor import BITS, PERPLEXITY
 from relexify.training.job import TrainingData
 
@@ -62,6 +64,7 @@ _COUNT = "number of labels"
 
 _OVERRIDDEN = {
     "create_optimizer": ("model",),
+    "get_decay_parameter_names": ("model",),
     "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
     "training_step": ("model", "inputs", "num_items_in_batch"),
     "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
@@ -138,6 +141,10 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         if self.is_averaged:
             keep_averages(optimiser)
         return optimiser
+
+    def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
+        """Return the names of the parameters that weight decay applies to, for the optimiser of the Trainer."""
+        return decaying_parameters(model)
 
     def _get_train_sampler(self, train_dataset: object = None) -> Sampler[int]:
         return SequentialSampler(self.train_dataset)

@@ -22,9 +22,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 BLOCK = 200_000  # words
+INTERVAL = 0.05  # seconds between two looks at the memory
 STEPS: dict[str, Callable[[Path], object]] = {}
 
 
@@ -66,10 +68,30 @@ def measure(step: str, file: Path, folder: Path, processes: int) -> tuple[float,
     command = [sys.executable, "-m", "benchmarks.corpus_size", "--one", step, str(file)]
     settings = {"RELEXIFY_CACHE": str(folder / f"cache-{processes}"), "RELEXIFY_PROCESSES": str(processes)}
     process = subprocess.Popen(command, env={**os.environ, **settings})
-    _, status, usage = os.wait4(process.pid, 0)  # with the processes that it waited for
+    memory = ended = 0
+    while not ended:
+        time.sleep(INTERVAL)
+        memory = max(memory, peak_memory(process.pid))
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)  # with the processes that it waited for
     if status != 0:
         sys.exit(f"{' '.join(command)} failed")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    return usage.ru_utime + usage.ru_stime, memory
+
+
+def peak_memory(pid: int) -> int:
+    """Return the highest peak so far of a process and of those that it started, in bytes (VmHWM in /proc).
+
+    `ru_maxrss` would include the memory of the process that started each of them, which it had for a moment.
+    """
+    peak, running = 0, [pid]
+    while running:
+        folder = Path(f"/proc/{running.pop()}")
+        with suppress(OSError, IndexError):  # it has ended
+            status = (folder / "status").read_text()
+            peak = max(peak, int(status.split("VmHWM:")[1].split()[0]) * 1024)
+            for thread in (folder / "task").iterdir():
+                running += map(int, (thread / "children").read_text().split())
+    return peak
 
 
 def write_text(path: Path, size: int) -> None:

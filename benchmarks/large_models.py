@@ -12,7 +12,8 @@ parameter; with `--score BYTES` it is scored on so many bytes of text, if it fit
 Printed are wall and CPU seconds, the ratio to the floor, and the memory that is resident, at its peak and over time. It
 is read from /proc/PID/status every 0.1 seconds: anonymous memory (RssAnon and RssShmem), which the process needs, and
 with it the pages of mapped files (RssFile), which the kernel drops if memory is scarce. The peak of both together is
-that of the kernel, which misses no moment. `--curves` writes all samples as CSV, and a plot of them as SVG.
+that of the kernel (VmHWM), which misses no moment but the last 0.1 seconds. `--curves` writes all samples as CSV, and
+a plot of them as SVG.
 """
 
 from __future__ import annotations
@@ -79,14 +80,14 @@ def measure(size: str, folder: Path, options: argparse.Namespace) -> None:
         command += ["--set", "score=false", "--set", "unigram_prior=false"]
     start = time.perf_counter()
     process = subprocess.Popen(command, env={**os.environ, "RELEXIFY_CACHE": str(folder / "cache")})
-    samples, status, usage = sample_memory(process.pid)
+    samples, peak, status, usage = sample_memory(process.pid)
     seconds, cpu = time.perf_counter() - start, usage.ru_utime + usage.ru_stime
     if status != 0:
         sys.exit(f"{' '.join(command)} failed")
     rewritten = [path for path in output.glob("model*.safetensors") if not path.samefile(source / path.name)]
     floor = copy_seconds(rewritten, folder / "copy")
     total = sum(path.stat().st_size for path in source.glob("*.safetensors"))
-    written, peak = sum(path.stat().st_size for path in rewritten), usage.ru_maxrss * 1024
+    written = sum(path.stat().st_size for path in rewritten)
     print(
         f"{size}, {total / 1e9:.0f} GB in {len(list(source.glob('*.safetensors')))} files, "
         f"{options.method}{' with a dictionary' if options.dictionary else ''}: {seconds:.0f} s "
@@ -105,19 +106,24 @@ def measure(size: str, folder: Path, options: argparse.Namespace) -> None:
         write_curve(options.curves / f"{size}-{options.method}", samples, f"{size}, {options.method}")
 
 
-def sample_memory(pid: int) -> tuple[list[Sample], int, resource.struct_rusage]:
-    """Return the resident memory of a child over time, how it ended, and what it used."""
-    samples, start = [], time.perf_counter()
+def sample_memory(pid: int) -> tuple[list[Sample], int, int, resource.struct_rusage]:
+    """Return the resident memory of a child over time, its peak in bytes, how it ended, and what it used.
+
+    The peak is VmHWM, as the kernel counts it since the program was loaded. `ru_maxrss` would include the memory of
+    this process, which the child had for a moment.
+    """
+    samples, peak, start = [], 0, time.perf_counter()
     while True:
         ended, status, usage = os.wait4(pid, os.WNOHANG)
         if ended:
-            return samples, status, usage
+            return samples, peak, status, usage
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         found = {name: value for name, _, value in (line.partition(":") for line in lines)}
         if "RssAnon" in found:  # not of a process that has just ended
             anonymous, shared, mapped = (
                 int(found[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem", "RssFile")
             )
+            peak = int(found["VmHWM"].split()[0]) * 1024
             samples.append(Sample(time.perf_counter() - start, anonymous + shared, mapped))
         time.sleep(INTERVAL)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import faults
+from benchmarks import corpus_size, faults, large_models
 from benchmarks.methods import main, measure, write_stand_ins
 from benchmarks.transliteration import main as write_loanwords
 from benchmarks.transliteration import shuffled, transliterate
@@ -101,3 +101,15 @@ def test_loanwords_are_written_as_pairs_or_as_their_control(
     found = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text(encoding="utf-8").splitlines()]
     assert [transliterate(word) for _, word in found] == ["doktor", "diyalog"]
     assert [english for english, _ in found] == (["diyalog", "doktor"] if control else ["doktor", "diyalog"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_the_memory_of_a_measured_process_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(100)))
+    held = bytearray(b"x" * 700_000_000)  # by the process that measures, which a fork shares
+    _, memory = corpus_size.measure("read", tmp_path / "text.txt", tmp_path, 1)
+    assert 10_000_000 < memory < len(held)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"])
+    _, peak, status, _ = large_models.sample_memory(child.pid)
+    assert status == 0
+    assert 1_000_000 < peak < len(held)

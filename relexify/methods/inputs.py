@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +41,7 @@ from relexify.methods.parts.vectors import (
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.storage.fingerprint import NO_EFFECT
-from relexify.text import Corpus
+from relexify.text import Corpus, NoText
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
@@ -351,8 +352,5 @@ def _paragraphs(text: Corpus | None) -> Iterator[str]:
     """Yield the paragraphs of text to score on; none if it is empty, which is an error only if it is scored."""
     if text is None:
         return
-    try:
-        text.ensure_text()
-    except InputError:
-        return
-    yield from text
+    with suppress(NoText):
+        yield from text

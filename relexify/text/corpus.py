@@ -25,6 +25,10 @@ HELD_OUT_EVERY = 100
 """If no held-out text is given, one line of the corpus in this many is held out."""
 
 
+class NoText(InputError):
+    """A corpus can be read, but there is no text in it."""
+
+
 @dataclass(frozen=True)
 class Part:
     """The documents that a hash of their text selects: a side of a split, or a subsample.
@@ -107,7 +111,8 @@ class Corpus:
         """Yield the paragraphs in order.
 
         Raises:
-            InputError: A source cannot be read, or there is no text at all.
+            InputError: A source cannot be read.
+            NoText: There is no text at all.
         """
         empty = True
         for source in self.sources:
@@ -122,7 +127,7 @@ class Corpus:
         if empty:
             if self.parts:
                 Corpus(self.sources).ensure_text()  # which says so, if there is no text at all
-            raise InputError(self._no_text())
+            raise NoText(self._no_text())
 
     def split(self, every: int = 100) -> tuple[Corpus, Corpus]:
         """Split into a training and a held-out side, about one document in `every` held out.

@@ -66,6 +66,17 @@ def test_given_rows_of_an_extended_vocabulary_are_those_of_added_tokens_in_both_
     assert added.output.tolist() == [[12, 13], [14, 15]]
 
 
+def test_held_out_text_may_be_empty_but_not_unreadable_when_it_is_compared_with_parallel_text(inputs, bitext, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "binary.txt").write_bytes(b"text\n\0\xff\xfe\xfd" * 500)
+    for name in ("held_out", "source_held_out"):
+        evidence = replace(inputs.evidence, bitext=bitext, **{name: Corpus.open(tmp_path / "empty.txt")})
+        assert not len(replace(inputs, evidence=evidence).scored_pairs)
+        evidence = replace(evidence, **{name: Corpus.open(tmp_path / "binary.txt")})
+        with pytest.raises(InputError, match=r"binary\.txt"):
+            _ = replace(inputs, evidence=evidence).scored_pairs
+
+
 def test_vectors_are_trained_once_for_the_same_text(cache, monkeypatch):
     first = trained_vectors(Corpus.from_lines(pico.sentences()), TINY)
     monkeypatch.setattr(vectors_module, "train_vectors", None)

@@ -588,6 +588,18 @@ def test_the_recipe_from_multilingual_bert_is_that_of_trelm_without_a_transfer(s
     assert (recipe.corpus, recipe.held_out) == (other.corpus, other.held_out)
 
 
+def test_the_small_multilingual_encoder_is_tested_in_every_language_and_is_the_source_of_trelm(shipped):
+    multilingual, trelm = shipped["minilm-multilingual"], shipped["trelm-minilm-multilingual"]
+    assert multilingual.model == str(shipped["minilm-english"].output)
+    assert len(multilingual.corpus) == len(multilingual.held_out) == len(multilingual.tasks[0].test) == 4
+    assert trelm.model == str(multilingual.output)
+    assert set(trelm.tables) == {"trelm"}  # no transfer: the vocabulary has both languages
+    separate, small = shipped["trelm-minilm-german"].tables["trelm"], trelm.tables["trelm"]
+    for name in ("commonality", "transfer", "specific"):
+        rates = [(each.learning_rate, each.warmup) for each in (getattr(separate, name), getattr(small, name))]
+        assert rates[0] == rates[1], name
+
+
 def test_the_small_bert_of_trelm_has_its_shape_and_training(shipped):
     recipe = shipped["bert-small-chinese"]
     training = recipe.tables["training"]
@@ -617,9 +629,16 @@ def test_the_recipes_of_ramen_for_the_small_encoder_go_on_from_its_head(shipped,
 
 
 def test_the_recipes_of_tables_score_as_much_text_as_the_tables_say(shipped):
-    for name in ("minilm-english", "minilm-german", "minilm-swahili", "sub-minilm", "sub-minilm-scratch"):
+    for name in (
+        "minilm-english",
+        "minilm-german",
+        "minilm-swahili",
+        "minilm-multilingual",
+        "sub-minilm",
+        "sub-minilm-scratch",
+    ):
         assert shipped[name].tables["training"].held_out_bytes == 100_000, name
-    for name in ("trelm-minilm-german", "trelm-minilm-german-separate"):
+    for name in ("trelm-minilm-german", "trelm-minilm-german-separate", "trelm-minilm-multilingual"):
         options = shipped[name].tables["trelm"]
         for phase in (options.commonality, options.transfer, options.specific):
             assert phase.held_out_bytes == 100_000, name

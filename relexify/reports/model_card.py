@@ -36,11 +36,17 @@ _TASKS = {
 }
 """The Hub's name for what a model does, and the class that loads it."""
 
+_THIS = "this model"
 _INPUTS = {"model": "weights of the source model", "tokenizer": "target tokenizer"}
 
 
-def render_card(folder: Path) -> str:
-    """Return the model card of the model in a folder: what the files of the folder say, and nothing else."""
+def render_card(folder: Path, repository: str | None = None) -> str:
+    """Return the model card of the model in a folder: what the files of the folder say, and nothing else.
+
+    Args:
+        folder: The folder.
+        repository: The name on the Hub by which others load the model; None if it is not uploaded.
+    """
     notes = read_notes(folder)
     history = [notes.get("provenance") or {}]  # of the model, of the one that it was made from, and so on
     while source := history[-1].get("source"):
@@ -58,10 +64,10 @@ def render_card(folder: Path) -> str:
         parts.append("`report.html` shows every token with its origin.\n")
     if scores:
         rows = [[name, f"{value:.3f}"] for name, value in scores.items()]
-        parts += ["## Scores\n", "Bits per byte of held-out text; lower is better.\n"]
+        parts += ["## Scores\n", _about_scores(notes, scores)]
         parts.append(markdown_table(["model", "bits per byte"], rows))
     if plain:
-        parts += ["## Use\n", _usage(folder, loader)]
+        parts += ["## Use\n", _usage(repository or folder.resolve().name, loader)]
     if prompt := notes.get("system_prompt"):
         parts += [
             "## Chat\n",
@@ -71,7 +77,8 @@ def render_card(folder: Path) -> str:
         ]
     if hashes := (notes.get("provenance") or {}).get("inputs"):
         rows = [[_INPUTS.get(name, name.replace("_", " ")), f"`{digest}`"] for name, digest in hashes.items()]
-        parts += ["## Inputs\n", markdown_table(["input", "sha256 of its content"], rows)]
+        parts += ["## Inputs\n", _written_by(notes["provenance"])]
+        parts.append(markdown_table(["input", "sha256 of its content"], rows))
     parts += ["## Limitations\n", _limitations(notes, curve)]
     return "\n".join(parts)
 
@@ -107,6 +114,7 @@ def _metadata(
                 metric_value=round(value, 4),
             )
             for name, value in scores.items()
+            if name.startswith(_THIS)  # the Hub lists all of them as results of this model
         ]
         or None,
     )
@@ -117,7 +125,7 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     """Return the bits per byte that were measured, by the model that they are of."""
     before = notes.get("bits_per_byte_before_training") or {}
     if curve is None:
-        names = {**BASELINES, str(notes.get("method")): "this model"}  # which may be a baseline itself
+        names = {**BASELINES, str(notes.get("method")): _THIS}  # which may be a baseline itself
         return {names.get(name, name): value for name, value in before.items()}
     selected, since = selected_step(notes, curve), notes.get("trained_from")
     # Step 0 may be a model that was trained before.
@@ -127,9 +135,28 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
         suffix = f" ({language})" if language else ""
         scores |= {
             f"{start}{suffix}": part.first.bits_per_byte,
-            f"this model{suffix}": part.at(selected).bits_per_byte,
+            f"{_THIS}{suffix}": part.at(selected).bits_per_byte,
         }
     return scores
+
+
+def _about_scores(notes: Mapping[str, Any], scores: Mapping[str, float]) -> str:
+    """Say what was measured, and what the rows of the table are that only readers of the documentation know."""
+    explained = {
+        BASELINES["random"]: "the same tokenizer with embeddings drawn at random",
+        BASELINES["shuffle"]: "the same tokenizer with the embeddings of the source model at random tokens",
+    }
+    size = (notes.get("held_out_text") or {}).get("bytes")
+    is_of_transfer = not scores.keys().isdisjoint(BASELINES.values())  # that of a training may be of another size
+    sample = f"{size:,} bytes of held-out text" if size and is_of_transfer else "held-out text"
+    rows = "; ".join(f"{name}: {about}" for name, about in explained.items() if name in scores)
+    return f"Bits per byte of {sample}; lower is better." + (f" {rows[:1].upper()}{rows[1:]}." if rows else "") + "\n"
+
+
+def _written_by(provenance: Mapping[str, Any]) -> str:
+    version, seed = provenance.get("version"), provenance.get("seed")
+    written = f"Written by relexify {plain_text(str(version))}" if version else "Written by relexify"
+    return (f"{written}, with the seed {seed}" if seed is not None else written) + ".\n"
 
 
 def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any], curve: Curve | None) -> str:
@@ -164,8 +191,8 @@ def _is_untrained_transfer(notes: Mapping[str, Any]) -> bool:
     return "graft" in notes and not notes.get("pruned") and "training" not in notes
 
 
-def _usage(folder: Path, loader: str) -> str:
-    name = json.dumps(folder.resolve().name, ensure_ascii=False)
+def _usage(model: str, loader: str) -> str:
+    name = json.dumps(model, ensure_ascii=False)
     return (
         f"```python\nfrom transformers import AutoTokenizer, {loader}\n\n"
         f"model = {loader}.from_pretrained({name})\ntokenizer = AutoTokenizer.from_pretrained({name})\n```\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -10,11 +11,14 @@ from huggingface_hub import HfApi
 from relexify.errors import InputError, OutputError, first_line
 from relexify.grafting import check
 from relexify.pretrained.kinds import kind_of_folder
+from relexify.reports.model_card import CARD, render_card
 from relexify.storage.documents import write_documents
-from relexify.storage.files import ensure_written
+from relexify.storage.files import ensure_written, record_file, write_file
 from relexify.storage.work import read_notes
 
 __all__ = ["push"]
+
+logger = logging.getLogger(__name__)
 
 
 def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
@@ -38,11 +42,17 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise InputError(f"{repository!r} is not the name of a repository: write it as USER/NAME")
     ensure_written(folder)
-    if "graft" in read_notes(folder) and kind_of_folder(folder) is None:
+    notes = read_notes(folder)
+    if "graft" in notes and kind_of_folder(folder) is None:
         for result in check(folder):
             if result.problems:
                 raise InputError(f"{folder} is broken ({result.name}: {result.problems[0]}): see relexify check")
     write_documents(folder)
+    # Others load it by this name, not by that of the folder.
+    card = render_card(folder, repository)
+    write_file(record_file(folder / CARD), card)
+    if "graft" in notes and not re.search(r"^language:", card, re.MULTILINE):
+        logger.warning("the model card names no language: transfer with --set language=CODE, or edit it on the Hub")
     api = HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)

@@ -110,6 +110,21 @@ def test_a_push_uploads_every_file_with_its_card_and_report(hub, folder):
     assert {"README.md", "report.html", "model.safetensors"} <= set(hub.files)
 
 
+def test_the_card_of_an_upload_loads_the_model_by_its_name_on_the_hub_and_a_missing_language_is_reported(
+    hub, folder, caplog
+):
+    rx.push(folder, "jane/model")
+    card = hub.files["README.md"].decode()
+    assert card.count('from_pretrained("jane/model")') == 2
+    assert "names no language" in caplog.text
+    notes = json.loads((folder / "relexify.json").read_text())
+    (folder / "relexify.json").write_text(json.dumps({**notes, "provenance": {"command": {"language": "sw"}}}))
+    caplog.clear()
+    rx.push(folder, "jane/model")
+    assert "language: sw" in hub.files["README.md"].decode()
+    assert not caplog.text
+
+
 def test_a_broken_graft_is_not_uploaded(hub, folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 9}))

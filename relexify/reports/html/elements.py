@@ -58,16 +58,20 @@ def figures(entries: Sequence[tuple[str, str, str]]) -> str:
     return f'<div class="figures">{"".join(cards)}</div>'
 
 
-def notice(kind: str, text: str) -> str:
-    """Return a remark whose first sentence is its headline; its kind is `good`, `open`, `poor`, `unknown` or `note`.
+def notice(kind: str, text: str, *, advice: str = "") -> str:
+    """Return a remark whose first sentence is its headline; if many sentences follow, each is an item of a list.
 
-    If many sentences follow, each is an item of a list.
+    Args:
+        kind: `good`, `open`, `poor`, `unknown` or `note`.
+        text: The remark.
+        advice: What to do next, which stands below the headline, with a link to the section `next`.
     """
     headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
     escaped = [escape(sentence) for sentence in rest]
     if len(rest) > 2:
         escaped = [f'<span class="item">{sentence}</span>' for sentence in escaped]
-    return f'<p class="notice {escape(kind)}"><b>{escape(headline)}</b> {" ".join(escaped)}</p>'
+    following = f'<span class="next">Next: {escape(advice)}. <a href="#next">Commands</a></span>' if advice else ""
+    return f'<p class="notice {escape(kind)}"><b>{escape(headline)}</b> {following}{" ".join(escaped)}</p>'
 
 
 def hint(text: str) -> str:

@@ -105,18 +105,20 @@ def render_model(folder: Path) -> str:
 def _summary(
     notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None, steps: Sequence[NextStep]
 ) -> str:
+    # What to do, without the commands: those of the first two steps are below, in the next section.
+    advice = ", then ".join(title.partition(";")[0].rstrip(":.") for title, _ in steps[:2])
     if curve is None:
-        sentences = [_transfer_verdict(notes)]
+        sentences = [_transfer_verdict(notes, advice=advice)]
     else:
         verdict = judge_training(curve, selected_step(notes, curve))
         kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
-        sentences = [notice(kind, verdict.reason), *(notice("poor", each) for each in recall_poor_start(notes))]
-    # What to do, without the commands: those of the first two steps are below, in the next section.
-    advice = ", then ".join(title.partition(";")[0].rstrip(":.") for title, _ in steps[:2])
-    following = f'<p class="next"><b>Next:</b> {escape(advice)}. <a href="#next">Commands</a></p>' if steps else ""
-    shown = "".join(sentences) + following + figures(_key_figures(notes, scores, curve))
+        sentences = [
+            notice(kind, verdict.reason, advice=advice),
+            *(notice("poor", each) for each in recall_poor_start(notes)),
+        ]
+    shown = "".join(sentences) + figures(_key_figures(notes, scores, curve))
     if prompt := notes.get("system_prompt"):
         # After the numbers, since it says nothing about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
@@ -125,10 +127,10 @@ def _summary(
     return shown
 
 
-def _transfer_verdict(notes: Mapping[str, Any]) -> str:
+def _transfer_verdict(notes: Mapping[str, Any], *, advice: str = "") -> str:
     """Return the verdict on the transfer that the model comes from, the last part of its summary, if there is one."""
     judged = str((notes.get("verdict") or {}).get("start", "open"))
-    return "".join(notice(judged, str(verdict)) for verdict in summarise_notes(notes)[-1:])
+    return "".join(notice(judged, str(verdict), advice=advice) for verdict in summarise_notes(notes)[-1:])
 
 
 def _key_figures(

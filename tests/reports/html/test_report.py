@@ -149,7 +149,7 @@ def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):
 
 def test_the_summary_says_what_to_do_next_and_lists_many_reasons_one_by_one(page):
     summary = re.search(r'<section id="summary".*?</section>', page, re.DOTALL)[0]
-    assert re.search(r"<b>Next:</b> [a-z].*\. <a href=\"#next\">", summary)
+    assert re.search(r'start\.</b> <span class="next">Next: [a-z].*\. <a href="#next">', summary)
     long = notice("good", "A good start. It needs 2.2 bits. No <more> than that. Done.")
     assert re.findall(r'class="item">(.*?)</span>', long) == [
         "It needs 2.2 bits.",
@@ -326,11 +326,12 @@ def test_report_and_card_of_two_languages_have_the_score_of_each_and_that_of_the
     assert "Held-out text (id) takes 2.000 bits per byte, 3.000 at step 0" in page
     assert "Held-out text (en) takes 1.200, 1.000 at step 0." in page
     assert re.findall(r"<b>([\d.]+)</b><span>bits per byte \((\w+)\) at", page) == [("2.000", "id"), ("1.200", "en")]
-    results = ModelCard(render_card(trained)).data.eval_results
+    card = render_card(trained)
+    for name, value in {"before this training (id)": 3.0, "before this training (en)": 1.0}.items():
+        assert re.search(rf"\| {re.escape(name)} +\| +{value:.3f} \|", card)
+    results = ModelCard(card).data.eval_results
     assert {each.metric_name.removeprefix("bits per byte, "): each.metric_value for each in results} == {
-        "before this training (id)": 3.0,
         "this model (id)": 2.0,
-        "before this training (en)": 1.0,
         "this model (en)": 1.2,
     }
 

@@ -42,7 +42,7 @@ class TextCoverage:
     """A sample of text under both tokenizers: held-out text if the model is scored, else text of the corpus.
 
     Attributes:
-        bytes: Its size in UTF-8.
+        bytes: Its size in UTF-8, with a line break after each paragraph, as `HeldOut` has it for a decoder.
         words: Number of words; of characters, for a script that is written without spaces.
         unit: What `words` counts: `word` or `character`.
         source_tokens: Number of tokens of the source tokenizer.
@@ -223,7 +223,7 @@ def cover_text(
     unspaced = sum(map(is_unspaced, letters)) > len(letters) / 2
     words = sum(any(map(str.isalnum, item)) for line in lines for item in split_words(line))
     coverage = TextCoverage(
-        bytes=len(text.encode("utf-8", "replace")),
+        bytes=sum(len(line.encode("utf-8", "replace")) + 1 for line in lines),  # with line breaks, as it is scored
         words=max(1, len(letters) if unspaced else words),
         unit="character" if unspaced else "word",
         source_tokens=sum(len(row) for row in encoder_of(source).encode(lines)),

@@ -101,9 +101,15 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
             f"bits per byte here, in windows of {training['length']} tokens, and {own:.3f} there, on "
             f"{start.text.bytes:,} bytes of text in windows of at most {WINDOW} tokens."
         ]
-    return [
+    sentence = (
         f"On the same text in the target language, the original model and tokenizer need {original:.3f} bits per byte."
-    ]
+    )
+    if f"{own:.3f}" != f"{here:.3f}":
+        difference = "other text or another number format was used"
+        if training["length"] != WINDOW:
+            difference = f"windows had {WINDOW} tokens at most instead of {training['length']}"
+        sentence += f" Step 0 is the model of the transfer, which needed {own:.3f} there, where {difference}."
+    return [sentence]
 
 
 def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:

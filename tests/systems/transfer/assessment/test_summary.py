@@ -124,8 +124,13 @@ def test_a_training_is_compared_with_the_transfer_that_its_model_comes_from():
         training = {"length": 64, "from_trained": False}
         return compare_with_transfer({**NOTES, "training": training, **changes}, Curve((first,)))
 
-    (comparable,) = sentences(2.901)
-    assert "need 3.351 bits per byte" in comparable
+    (comparable,) = sentences(2.9)
+    assert comparable.endswith("the original model and tokenizer need 3.351 bits per byte.")
+    (windows,) = sentences(2.901)
+    assert windows.startswith(comparable)
+    assert windows.endswith("which needed 2.900 there, where windows had 512 tokens at most instead of 64.")
+    (rounded,) = sentences(2.901, training={"length": 512, "from_trained": False})
+    assert rounded.endswith("which needed 2.900 there, where other text or another number format was used.")
     assert sentences(1.95, {"source": 1.0, "target": 2.9}) == [comparable], "the mean of two languages was compared"
     (other,) = sentences(2.7)
     assert other.startswith("Do not compare")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relexify.scoring import held_out_windows
 from relexify.systems.transfer.assessment.dictionary import related_translations
 from relexify.systems.transfer.assessment.start import BitextCheck, DictionaryCheck, Start, TextCoverage, cover_text
 from relexify.systems.transfer.assessment.verdict import judge
@@ -299,7 +300,9 @@ def test_translations_are_related_if_the_spaces_agree_and_at_chance_if_they_are_
 def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
     tokenizer = pico.byte_level()
     origins = np.array(["none", "mixed"] * len(tokenizer))[: len(tokenizer)]
-    spaced, counts = cover_text("Habari ya leo, rafiki?\n\nNjema.", tokenizer, tokenizer, origins)
+    text = "Habari ya leo, rafiki?\n\nNjema."
+    spaced, counts = cover_text(text, tokenizer, tokenizer, origins)
+    assert spaced.bytes == held_out_windows(tokenizer, text.split("\n"), "decoder").bytes, "as many as are scored"
     assert (spaced.unit, spaced.words) == ("word", 5)
     assert spaced.source_tokens == spaced.target_tokens == counts.sum()
     assert sum(spaced.origins.values()) == pytest.approx(1)

@@ -21,7 +21,7 @@ from relexify.training.options import DECAYING, Training
 from relexify.training.result import selected_step
 from relexify.training.summary import judge_training
 
-__all__ = ["NextStep", "after_training", "after_transfer"]
+__all__ = ["NextStep", "after_failed_check", "after_training", "after_transfer"]
 
 NextStep = tuple[str, list[str]]
 """What to do next, as a sentence, and the commands for it, ready to be pasted."""
@@ -73,6 +73,16 @@ def after_transfer(
         longest = _length_below(folder, ADVICE_LENGTH)
         steps.append(("See in short trainings which method learns faster:", [_try_methods(model, command, longest)]))
     return [*steps, _train(folder, str(model), f"{model}-trained", command)]
+
+
+def after_failed_check(folder: Path, notes: Mapping[str, Any]) -> list[NextStep]:
+    """Return what to do about a folder that is broken, by its `relexify.json`."""
+    command = (notes.get("provenance") or {}).get("command", {})
+    broken = f"{folder} is broken: restore an intact copy, or"
+    if "training" in notes or "model" not in command:
+        return [(f"{broken} write it again, with --overwrite and the command that wrote it.", [])]
+    words = ["relexify", "transfer", command["model"], str(folder), *transfer_arguments(command), "--overwrite"]
+    return [(f"{broken} write it again:", [shlex.join(words)])]
 
 
 def after_training(

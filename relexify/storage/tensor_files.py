@@ -17,9 +17,11 @@ from typing import Any, BinaryIO
 
 from relexify.storage.json import parse_json
 
-__all__ = ["TensorBytes", "link_or_copy", "read_header", "rewrite_tensors"]
+__all__ = ["TensorBytes", "expected_size", "link_or_copy", "read_header", "rewrite_tensors"]
 
 _METADATA = "__metadata__"
+_LENGTH = 8  # bytes of the size of the header
+_LARGEST_HEADER = 100_000_000  # bytes that safetensors reads at most
 _BLOCK = 1 << 24  # bytes
 
 
@@ -45,6 +47,25 @@ def read_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
         header = parse_json(stream.read(size))
     header.pop(_METADATA, None)
     return header, 8 + size
+
+
+def expected_size(path: Path) -> int:
+    """Return how many bytes a safetensors file has if it is complete; if its header is not, how many it has at least.
+
+    A file that is damaged in another way gives 0.
+    """
+    with open(path, "rb") as stream:
+        length = stream.read(_LENGTH)
+    if len(length) < _LENGTH:
+        return _LENGTH
+    begin = _LENGTH + int(struct.unpack("<Q", length)[0])
+    if begin > path.stat().st_size:
+        return begin if begin <= _LARGEST_HEADER else 0
+    try:
+        entries, _ = read_header(path)
+        return begin + max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        return 0
 
 
 def rewrite_tensors(

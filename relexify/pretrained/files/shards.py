@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
 from relexify.storage.json import read_json
-from relexify.storage.tensor_files import read_header
+from relexify.storage.tensor_files import expected_size, read_header
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,8 +32,18 @@ def find_shards(folder: Path) -> list[Path]:
 
 
 def check_shards(folder: Path) -> None:
-    """Validate, before any of them is read, that the files with the weights are in the folder; raises as above."""
-    find_shards(folder)
+    """Validate, before any of them is read, that the files with the weights are in the folder, and complete.
+
+    Raises:
+        InputError: As `find_shards`; or a file ends before its data does.
+    """
+    for file in find_shards(folder):
+        found, expected = file.stat().st_size, expected_size(file)
+        if found < expected:
+            raise InputError(
+                f"{file} is truncated, it has {found:,} bytes and should have at least {expected:,}: copy or download "
+                "it again, or write the folder again"
+            )
     _indexed(folder / _TORCH_INDEX)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from relexify.cli.console import emit
 from relexify.cli.options import written
-from relexify.cli.summary import print_rows, print_summary
+from relexify.cli.summary import print_next_steps, print_rows, print_summary
 
 __all__ = ["check"]
 
@@ -27,12 +27,16 @@ def check(
     Example: relexify check gpt2-swahili
     """
     from relexify.grafting import check as check_graft
+    from relexify.reports.next_steps import after_failed_check
+    from relexify.storage.work import read_notes
 
     found = check_graft(model)
     rows = [[result.name, "failed" if result.problems else "passed"] for result in found]
     print_rows(f"Checks of {model}", [["check", "result"], *rows])
     problems = [f"{result.name}: {problem}" for result in found for problem in result.problems]
     print_summary(problems or [f"{model} is intact."])
+    if problems:
+        print_next_steps(after_failed_check(model, read_notes(model)))
     emit(model=model, checks=found)
     if problems:
         raise typer.Exit(BROKEN)

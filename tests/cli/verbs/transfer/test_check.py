@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 
 import pytest
@@ -18,6 +20,9 @@ def test_a_transfer_passes_before_and_after_training(transferred, world, tmp_pat
     options = ("--steps", 2, "--batch", 2, "--length", 16, "--set", "report_to=[]")
     assert relexify("train", transferred[0], tmp_path / "trained", "--corpus", world.corpus, *options).status == 0
     assert relexify("check", tmp_path / "trained").status == 0
+    (tmp_path / "trained" / "tokenizer.json").unlink()
+    broken = relexify("check", tmp_path / "trained").out
+    assert "or write it again, with --overwrite and the command that wrote it." in broken
 
 
 def test_a_broken_graft_has_status_1_and_a_reason(transferred, tmp_path):
@@ -27,6 +32,22 @@ def test_a_broken_graft_has_status_1_and_a_reason(transferred, tmp_path):
     outcome = relexify("check", folder)
     assert outcome.status == 1
     assert "special tokens: eos_token_id in config.json is 9" in outcome.out
+
+
+@pytest.mark.parametrize("left", [5, 30, 20_000])
+def test_truncated_weights_are_named_with_their_size_and_the_command_that_writes_them_again(
+    left, transferred, tmp_path
+):
+    folder = shutil.copytree(transferred[0], tmp_path / "broken")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:left])
+    outcome = relexify("check", folder)
+    assert outcome.status == 1
+    assert f"loading: {weights} is truncated, it has {left:,} bytes and should have at least" in outcome.out
+    assert f"{folder} is broken: restore an intact copy, or write it again:" in outcome.out
+    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    assert relexify(*shlex.split(command)).status == 0
+    assert relexify("check", folder).status == 0
 
 
 def test_a_compressed_transfer_is_not_called_a_graft(transferred, tmp_path):

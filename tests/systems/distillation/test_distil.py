@@ -14,6 +14,7 @@ from relexify.methods.inputs import Inputs
 from relexify.methods.parts.copying import shared
 from relexify.pretrained.architecture import inner_encoder
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.systems.distillation import distil
 from relexify.systems.distillation.distil import distilled, pair_lines
 from relexify.systems.distillation.method import Distillation
 from relexify.systems.transfer.options import Transfer
@@ -97,6 +98,47 @@ def test_only_tokens_of_lines_that_a_step_reads_are_trained():
     once = {"distillation_steps": 1, "distillation_batch": 1}
     alone = [set(distilled_rows([line], **once).ids) for line in lines]
     assert set(distilled_rows(lines, **once).ids) in alone
+
+
+def test_rows_do_not_depend_on_how_many_lines_are_computed_together(monkeypatch):
+    together = distilled_rows(LINES, distillation_batch=40)
+    monkeypatch.setattr(distil, "LINES_TOGETHER", 40)
+    apart = distilled_rows(LINES, distillation_batch=40)
+    assert together.ids.tolist() == apart.ids.tolist()
+    start = distilled_rows(LINES, distillation_batch=40, distillation_rate=1e-9)
+    moved = np.abs(apart.vectors - start.vectors).max()
+    assert np.abs(together.vectors - apart.vectors).max() < 0.01 * moved
+
+
+def test_little_is_padded_on_a_cpu(monkeypatch):
+    lines = [" ".join(LINES[:count]) for count in (1, 9) * 4]
+    computed = []
+    hidden = distil._hidden
+
+    def counted(encoder, sequences, replaced):
+        computed.append([len(ids) for ids in sequences])
+        return hidden(encoder, sequences, replaced)
+
+    monkeypatch.setattr(distil, "_hidden", counted)
+    distilled_rows(lines, distillation_steps=1, distillation_batch=8, distillation_length=200)
+    assert sorted(map(len, computed)) == [4, 4, 4, 4]
+    assert all(min(lengths) == max(lengths) for lengths in computed)
+
+
+def test_no_inner_parameter_takes_part_in_the_gradient(monkeypatch):
+    replacing = []
+    call = distil.functional_call
+
+    def recorded(encoder, replaced, **options):
+        if torch.is_grad_enabled():
+            assert {*replaced} == {name for name, _ in encoder.named_parameters()}
+            assert all(parameter.requires_grad for parameter in encoder.parameters())  # as they were
+            replacing.append([name for name, tensor in replaced.items() if tensor.requires_grad])
+        return call(encoder, replaced, **options)
+
+    monkeypatch.setattr(distil, "functional_call", recorded)
+    distilled_rows(LINES[:1], distillation_steps=1, distillation_batch=1)
+    assert replacing == [["wte.weight"]]
 
 
 def test_lines_are_no_longer_than_the_model_can_read():

@@ -354,8 +354,9 @@ Enter shows it, Esc clears the search. A dot before a word is a space; \\xd9 is 
   <div id="atlas-tip" hidden></div>
   <div class="legend" id="atlas-legend"></div>
   <p class="hint" id="atlas-meaning">Every point is a token. Points are near each other if the embeddings of their
-  tokens are similar, by cosine; lines lead to the nearest ones. Neither the axes nor distances between far groups mean
-  anything. Click a point to see its token; drag the map, or click it and scroll to zoom.</p>
+  tokens are similar, by cosine, as far as a plane allows; lines lead to the most similar ones. Neither the axes nor
+  distances between far groups mean anything. Click a point to see its token; drag the map, or click it and scroll to
+  zoom.</p>
  </div>
 </div>
 <p id="atlas-status" role="status">Reading the tokens …</p>

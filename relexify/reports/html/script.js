@@ -370,7 +370,7 @@ class TokenMap {
       context.font = `${weight} 13px ${family}`;
       fonts[weight] = context.font;
     }
-    const boxes = [];
+    const boxes = [[width - 48, 0, width, 124]];  // of the buttons, and of labels that were drawn
     const projection = this.projection();
     const label = (id, colour, weight, force) => {
       const [x, y] = this.place(id, projection);

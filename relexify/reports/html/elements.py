@@ -18,6 +18,7 @@ __all__ = [
     "round_numbers",
     "stacked_bars",
     "table",
+    "with_whole_options",
 ]
 
 _LEAST_RANGE = 0.1
@@ -67,7 +68,7 @@ def notice(kind: str, text: str, *, advice: str = "") -> str:
         advice: What to do next, which stands below the headline, with a link to the section `next`.
     """
     headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
-    escaped = [escape(sentence) for sentence in rest]
+    escaped = [with_whole_options(sentence) for sentence in rest]
     if len(rest) > 2:
         escaped = [f'<span class="item">{sentence}</span>' for sentence in escaped]
     following = f'<span class="next">Next: {escape(advice)}. <a href="#next">Commands</a></span>' if advice else ""
@@ -81,9 +82,9 @@ def hint(text: str) -> str:
 
 def commands(title: str, lines: Sequence[str]) -> str:
     """Return commands to copy, if there are any, one per line, below a sentence."""
-    code = "".join(f"<code>{_with_whole_options(line)}</code>" for line in lines)
+    code = "".join(f"<code>{with_whole_options(line)}</code>" for line in lines)
     copied = f'<pre class="commands" tabindex="0">{code}</pre>' if code else ""
-    return f"<p>{_with_whole_options(title)}</p>{copied}"
+    return f"<p>{with_whole_options(title)}</p>{copied}"
 
 
 def dots(values: Mapping[str, float], *, marked: str = "") -> str:
@@ -146,6 +147,11 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, st
     return "".join(lines)
 
 
+def with_whole_options(text: str) -> str:
+    """Return a text whose options, such as `--corpus`, stay in one line: a browser would break it after the hyphens."""
+    return re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', escape(text))
+
+
 def round_numbers(low: float, high: float, *, smallest: float = 0.0, most: int = 6) -> tuple[list[float], int]:
     """Return a few round numbers in a range, at least `smallest` apart, and how many decimals they have."""
     step = 10 ** math.floor(math.log10((high - low) / 4))
@@ -154,11 +160,6 @@ def round_numbers(low: float, high: float, *, smallest: float = 0.0, most: int =
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))  # ten times 1e-7 is slightly less than 1e-6
     first, last = math.ceil(low / step), math.floor(high / step)
     return [round(index * step, decimals) for index in range(first, last + 1)], decimals
-
-
-def _with_whole_options(text: str) -> str:
-    # A browser would break the line between the hyphens and the name of an option.
-    return re.sub(r"(?<!\S)--[\w-]+", r'<span class="option">\g<0></span>', escape(text))
 
 
 def _cell(text: str) -> str:

@@ -28,6 +28,7 @@ from relexify.reports.html.elements import (
     notice,
     stacked_bars,
     table,
+    with_whole_options,
 )
 from relexify.reports.html.page import Section, render
 from relexify.reports.next_steps import NextStep, after_training, after_transfer
@@ -283,7 +284,7 @@ def _evidence(notes: Mapping[str, Any]) -> str:
     verdict = summarise_notes(notes)[-1:]  # which the summary shows
     for part in (part for step in STEPS.values() for part in step.summarise_notes(notes) if part not in verdict):
         if isinstance(part, str):
-            parts.append(f"<p>{escape(part)}</p>")
+            parts.append(f"<p>{with_whole_options(part)}</p>")
         elif not part.is_drawn:
             parts.append(f"<h3>{escape(part.title)}</h3>{table(part.rows)}")
     prior = notes.get("unigram_prior")

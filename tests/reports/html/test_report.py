@@ -157,6 +157,7 @@ def test_the_summary_says_what_to_do_next_and_lists_many_reasons_one_by_one(page
         "Done.",
     ]
     assert "item" not in notice("good", "A good start. It needs 2.2 bits.")
+    assert '(<span class="option">--corpus</span>)' in notice("poor", "A poor start. Give more text (--corpus).")
 
 
 def test_one_sentence_is_shown_and_the_others_on_request(page):

@@ -57,7 +57,8 @@ def train(
     started = launch()
     if started.local_rank:
         return  # one process of each host counts, and starts others
-    check_output(output, corpus, tokenizer, overwrite=overwrite, file=True)
+    if not started.rank:  # it writes the output, and may have done so already
+        check_output(output, corpus, tokenizer, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     validate_vector_training(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.

@@ -42,6 +42,7 @@ def test_two_hosts_train_vectors_and_the_first_writes_them(world: World, tmp_pat
     assert (outcome.status, outcome.out, together.exists()) == (0, "", False)
     assert on_host(*command, rank=0).status == 0
     assert together.read_bytes() == alone.read_bytes()
+    assert on_host(*command, rank=1).status == 0, "it came after the first had finished"
 
 
 def test_the_other_processes_of_a_host_count_nothing(world: World, tmp_path: Path, on_host: Run) -> None:

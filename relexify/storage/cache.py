@@ -132,14 +132,19 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
             raise InputError(damage)
         found = load(path)
     except PermissionError:
-        logger.warning("Cached %s belongs to another user and cannot be read; rebuilding it.", kind.partition("/")[0])
+        logger.warning("the cached %s belongs to another user and cannot be read; rebuilding it", _described(kind))
         return None
     except (InputError, OSError, ValueError, KeyError, TypeError) as error:
-        logger.warning("Cached %s is corrupt; rebuilding it (%s).", kind, error)
+        logger.warning("the cached %s is corrupt; rebuilding it (%s)", _described(kind), error)
         return None
-    logger.info("Using the cached %s.", kind.partition("/")[0], extra={"once": True})
-    logger.debug("It is in %s.", path)
+    logger.info("using the cached %s", _described(kind), extra={"once": True})
+    logger.debug("it is in %s", path)
     return (found,)
+
+
+def _described(kind: str) -> str:
+    """Return a kind of entries for messages: that of `alignments/…` without the text, `original-score` as words."""
+    return kind.partition("/")[0].replace("-", " ")
 
 
 def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:

@@ -105,13 +105,13 @@ def test_a_warning_is_shown_once_and_so_is_that_something_is_cached(capsys):
     try:
         for number in (1, 2):
             logger.warning("there is no dictionary")
-            logger.info("Using the cached tokenizer.", extra={"once": True})
+            logger.info("using the cached tokenizer", extra={"once": True})
             logger.info("building a method")
             logger.warning("step %d diverged", number)
     finally:
         logger.handlers, logger.level, logger.propagate = before
     shown = [line.removeprefix("· ") for line in capsys.readouterr().err.splitlines()]
-    first = ["warning: there is no dictionary", "Using the cached tokenizer.", "building a method"]
+    first = ["warning: there is no dictionary", "using the cached tokenizer", "building a method"]
     assert shown == [*first, "warning: step 1 diverged", "building a method", "warning: step 2 diverged"]
 
 
@@ -166,7 +166,7 @@ def test_a_dry_run_of_a_transfer_says_how_long_it_takes_and_what_would_be_shorte
 
 
 def test_a_dry_run_warns_of_text_in_the_language_of_the_model(world, tmp_path):
-    warning = "tokens per word of this text, as for a language that it was trained on"
+    warning = "a transfer is probably not needed. The model seems to know the language of this text already: its own"
     own = tmp_path / "own.txt"
     tokens = json.loads((world.gpt2 / "tokenizer.json").read_text())["model"]["vocab"]
     words = sorted(token[1:] for token in tokens if token[0] == "Ġ" and token[1:].isalpha())

@@ -69,7 +69,7 @@ def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, 
     assert not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir())
     again = relexify(*command, *options)
     assert again.status == 0, again.err
-    assert re.search("Using the cached tokenizer", again.err)
+    assert re.search("using the cached tokenizer", again.err)
     AutoModelForCausalLM.from_pretrained(folder / "out")
     AutoTokenizer.from_pretrained(folder / "out")
 

@@ -52,7 +52,7 @@ def test_a_corrupt_entry_is_rebuilt(cache: Path, content: bytes, caplog: pytest.
     with caplog.at_level(logging.WARNING):
         assert cached("numbers", "a", make=make, save=save, load=load) == [1, 2]
     assert make.calls == 2
-    assert "Cached numbers is corrupt; rebuilding it" in caplog.text
+    assert "the cached numbers is corrupt; rebuilding it" in caplog.text
     assert cached("numbers", "a", make=make, save=save, load=load) == [1, 2]
     assert make.calls == 2
 

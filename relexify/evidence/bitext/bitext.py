@@ -98,14 +98,20 @@ class Bitext:
         """Number of lines with both sides."""
         return self._counts[1]
 
+    @property
+    def characters(self) -> int:
+        """Number of characters of all pairs, both sides together."""
+        return self._counts[2]
+
     @cached_property
-    def _counts(self) -> tuple[int, int]:
-        """Numbers of lines and of pairs, counted once: everything is read for it."""
-        lines, complete = 0, 0
-        for source, _ in self:
+    def _counts(self) -> tuple[int, int, int]:
+        """Numbers of lines, of pairs and of characters, counted once: everything is read for it."""
+        lines, complete, characters = 0, 0, 0
+        for source, target in self:
             lines += 1
             complete += bool(source)
-        return lines, complete
+            characters += len(source) + len(target)
+        return lines, complete, characters
 
     def ensure_pairs(self) -> int:
         """Return how many pairs have both sides.
@@ -113,7 +119,7 @@ class Bitext:
         Raises:
             InputError: Something cannot be read, or more than half of the lines lack a side.
         """
-        lines, complete = self._counts
+        lines, complete, _ = self._counts
         if complete * 2 < lines or not complete:
             raise InputError(
                 f"{self.name} has {lines:,} lines, of which {lines - complete:,} lack a sentence or its translation: "

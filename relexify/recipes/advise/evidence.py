@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from relexify.methods.inputs import Inputs
+    from relexify.mixture import Mixture
 
 __all__ = ["FEWEST_WORDS", "DictionarySize", "EvidenceWorth", "held_out_words", "measure_evidence", "split_dictionary"]
 
@@ -129,14 +130,13 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     if inputs is None or inputs.evidence.lexicon is None:
         return {}
     kept, held = split_dictionary(inputs.evidence.lexicon)
-    source = vocabulary_of(inputs.source)
     meanings = translations(inputs.source, inputs.target, held)
     words = np.flatnonzero(meanings.known & ~translations(inputs.source, inputs.target, kept).known)
     if len(words) < FEWEST_WORDS:
         return {}
-    mean = inputs.embedding[: len(source)].mean(axis=0)
-    centred = inputs.embedding - mean
-    expected = normalise_rows(meanings.apply(centred)[words])
+    embedding = inputs.embedding[: len(vocabulary_of(inputs.source))]
+    mean = embedding.mean(axis=0)
+    expected = normalise_rows(_centred(meanings, words, embedding, mean))
     offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), OTHER_WORDS))
     others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
     reduced = replace(inputs.evidence, lexicon=kept)
@@ -149,15 +149,27 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
             advance(0, method)
             with suppress(EvidenceError):
                 built = initialise(method, replace(own_inputs, evidence=reduced))
-                rows = built.mixture.apply(centred)
+                rows = _centred(built.mixture, words, embedding, mean)
                 if built.precomputed is not None:
-                    rows[built.precomputed.ids] = built.precomputed.vectors - mean
-                directions = normalise_rows(rows[words])
+                    _, of_words, of_ids = np.intersect1d(words, built.precomputed.ids, return_indices=True)
+                    rows[of_words] = built.precomputed.vectors[of_ids] - mean
+                directions = normalise_rows(rows)
                 own = (directions * expected).sum(axis=1)[:, None]
                 other = np.einsum("nd,nkd->nk", directions, others)
                 found[method] = float(((own > other) + 0.5 * (own == other)).mean())
             advance(1)
     return found
+
+
+def _centred(mixture: Mixture, tokens: np.ndarray, embedding: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return the mixed rows of some tokens [n × d], of source rows from which the mean [d] is subtracted.
+
+    A copy of the embedding [source × d] with centred rows is not needed for it: Σ w (e − m) = Σ w e − m Σ w.
+    """
+    weights = mixture.weights[tokens]
+    totals = np.asarray(weights.sum(axis=1)).reshape(-1, 1)
+    rows: np.ndarray = weights @ embedding - totals * mean
+    return rows.astype(np.float32)
 
 
 def _hash(word: str) -> int:

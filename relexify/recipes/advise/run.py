@@ -36,7 +36,7 @@ from relexify.recipes.file.recipe import Recipe
 from relexify.scoring import sample_size
 from relexify.systems.transfer.assessment.scores import score_original
 from relexify.systems.transfer.assessment.start import TextCoverage, cover_text
-from relexify.systems.transfer.checks import check_transfer
+from relexify.systems.transfer.checks import check_replaced, check_transfer
 from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.initialisation import initialise, method_inputs, needed_roles, target_tokenizer
 from relexify.systems.transfer.options import method_options, with_method, without_evidence
@@ -140,9 +140,10 @@ def run_advise(options: Advise) -> Advice:
         InputError: An option or an input is not possible, or the output folder belongs to another advice.
         EvidenceError: A method that was named cannot be built from the evidence, or nothing is to be trained and too
             few words are held out.
-        OutputError: The output cannot be written.
+        OutputError: The output cannot be written, or is or contains an input.
     """
     planned = planned_runs(options)
+    check_replaced(options.transfer)
     logger.info("%s", _plan(options, planned))
     transfer = replace(options.transfer, unigram_prior=True)
     text = Corpus.open(transfer.corpus)

@@ -38,6 +38,7 @@ from relexify.tokens import LARGEST_VOCABULARY
 
 __all__ = [
     "check_names",
+    "check_replaced",
     "check_transfer",
     "is_repeated",
     "prepare_transfer",
@@ -81,14 +82,23 @@ def prepare_transfer(options: Transfer) -> Evidence:
         OutputError: The output cannot be written, or is the result of this transfer by other code.
         MissingExtra: As `check_transfer`.
     """
-    texts = (options.corpus, options.held_out, options.source_corpus, options.source_held_out)
+    check_replaced(options)
     if is_repeated(options):
-        check_inputs(options.output, *transfer_inputs(options), texts=texts)
         before = read_notes(options.output)["provenance"].get("revisions")
         check_revisions(Path(options.output), before, transfer_revisions(options.method))
     else:
-        check_output(options.output, *transfer_inputs(options), texts=texts, overwrite=options.overwrite)
+        check_output(options.output, overwrite=options.overwrite)
     return check_transfer(options)
+
+
+def check_replaced(options: Transfer) -> None:
+    """Validate that the output of a transfer replaces none of its inputs.
+
+    Raises:
+        OutputError: As `check_inputs`.
+    """
+    texts = (options.corpus, options.held_out, options.source_corpus, options.source_held_out)
+    check_inputs(options.output, *transfer_inputs(options), texts=texts)
 
 
 def is_repeated(options: Transfer) -> bool:

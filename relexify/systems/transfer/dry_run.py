@@ -88,8 +88,9 @@ def _warn_of_known_language(corpus: Corpus, source: AnyTokenizer) -> None:
     length = sum(map(len, encoder_of(source).encode(lines))) / len(words)
     if length < KNOWN_LENGTH["word"]:
         logger.warning(
-            "the model's own tokenizer needs only %.2f tokens per word of this text, as for a language that it was "
-            "trained on: check that the text is in the new language",
+            "a transfer is probably not needed. The model seems to know the language of this text already: its own "
+            "tokenizer needs only %.2f tokens per word, as for a language that it was trained on; check that the text "
+            "is in the new language",
             length,
         )
 

@@ -143,7 +143,8 @@ def run_transfer(
     if early.start == "poor" and not METHODS[options.method].is_baseline:
         # One sentence of it: all is said at the end, minutes of scoring later.
         found = early.reason.partition(". ")[0].removesuffix(".")
-        logger.warning("this will be a poor start. %s. Interrupt the command to repair this first.", found)
+        headline = "this will be a poor start" if early.is_needed else "a transfer is probably not needed"
+        logger.warning("%s. %s. Interrupt the command to repair this first.", headline, found)
 
     # The unigram prior, and scores before training.
     is_scored = options.score and shortage is None

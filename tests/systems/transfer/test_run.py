@@ -214,7 +214,7 @@ def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored
     assert result.verdict.start == "poor"
     before, _, after = caplog.text.partition("measuring bits per byte")
     assert after
-    assert is_said == ("this will be a poor start. The model seems to know the language of this text" in before)
+    assert is_said == ("a transfer is probably not needed. The model seems to know the language of this" in before)
 
 
 def test_a_vocabulary_that_is_only_extended_is_not_called_too_long(options, tmp_path, caplog):

@@ -70,7 +70,7 @@ def advise(
     """
     from relexify.recipes.advise.options import Advise, planned_runs
     from relexify.recipes.file.settings import apply_settings
-    from relexify.systems.transfer.checks import check_transfer
+    from relexify.systems.transfer.checks import check_replaced, check_transfer
     from relexify.systems.transfer.options import Transfer
 
     transfer = Transfer(
@@ -98,6 +98,7 @@ def advise(
         length=length,
         text_bytes=text_bytes,
     )
+    check_replaced(options.transfer)
     check_transfer(options.transfer, shared=True)
     planned_runs(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.

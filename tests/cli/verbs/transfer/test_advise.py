@@ -5,13 +5,24 @@ from __future__ import annotations
 import inspect
 import json
 import shlex
+import shutil
+from pathlib import Path
 
 from relexify.cli.verbs.transfer.advise import advise
 from relexify.cli.verbs.transfer.transfer import transfer
 from relexify.recipes.advise.options import Advise
 from relexify.recipes.compare import run as comparing
 from relexify.systems.transfer.options import Transfer
-from tests.cli.command import relexify
+from tests.cli.command import assert_error, relexify
+
+
+def test_an_advice_replaces_none_of_its_inputs(world, tmp_path):
+    folder = tmp_path / "advice"
+    folder.mkdir()
+    text = Path(shutil.copy(world.corpus, folder))
+    options = ("--corpus", text, "--vocab-size", 330, "--output", folder, "--overwrite")
+    assert_error(relexify("advise", world.gpt2, *options), f"{folder} is, or contains, the input {text}")
+    assert text.exists()
 
 
 def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_path, monkeypatch):

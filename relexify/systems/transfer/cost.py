@@ -45,8 +45,8 @@ ALIGNMENT_SECONDS = 25.0
 """Per million characters of parallel text, both languages together."""
 ROW_SECONDS = 0.0003
 """Per token, to build and to graft rows, and to test the evidence."""
-WRITING_SECONDS = 2e-8
-"""Per parameter, to write the model and its checksums."""
+WRITING_SECONDS, REPORT_SECONDS = 2e-8, 18.0
+"""Per parameter, to write the model and its checksums; and in any case, to read the evidence and write the report."""
 USED_PEAK = 0.65
 """Share of the speed of a large matrix product that a forward pass reaches on a CPU: SmolLM2-135M-Instruct, with 0.27
 billion operations per token, took 11.4 ms per token on a core that multiplies two matrices of 1,024 × 1,024 with 35
@@ -115,7 +115,7 @@ def estimate_transfer(
         target = target_tokenizer(options, source, evidence)
     prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
     prepared["rows of the embedding"] = _target_rows(options, model, target) * ROW_SECONDS
-    prepared["writing the model"] = model.num_parameters() * WRITING_SECONDS
+    prepared["writing model and report"] = model.num_parameters() * WRITING_SECONDS + REPORT_SECONDS
     if architecture_of(model) == "headless" or memory_shortage(model, options.device) is not None:
         return TransferCost(prepared, sum(prepared.values()))
 

@@ -319,7 +319,7 @@ def xlm_tokenizer(folder: Path, lines: list[str]) -> PreTrainedTokenizerFast:
     trained = CharBPETokenizer(suffix="</w>", lowercase=True)
     trained.train_from_iterator(lines, vocab_size=300, special_tokens=special, suffix="</w>", show_progress=False)
     trained.save_model(str(folder))
-    backend = CharBPETokenizer(
+    backend = CharBPETokenizer.from_file(
         str(folder / "vocab.json"), str(folder / "merges.txt"), unk_token="<unk>", suffix="</w>", lowercase=True
     )
     backend.post_processor = processors.TemplateProcessing(

@@ -142,10 +142,10 @@ class SharedArray:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
-        if hasattr(os, "memfd_create"):  # on Linux: memory, which is free again even if this process is killed
+        try:  # on Linux: memory, which is free again even if this process is killed
             file: IO[bytes] = os.fdopen(os.memfd_create("relexify"), "w+b")
             path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
-        else:
+        except (AttributeError, OSError):  # another system, or a container that forbids it
             file = tempfile.NamedTemporaryFile(prefix="relexify-")  # noqa: SIM115 - closed with this object
             path = file.name
         weakref.finalize(self, file.close)

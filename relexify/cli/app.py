@@ -148,7 +148,10 @@ def main() -> None:
     try:
         _check_arguments(sys.argv[1:])
         with _terminated_like_interrupted() as received:
-            status = app(standalone_mode=False)
+            try:
+                status = app(standalone_mode=False)
+            except KeyboardInterrupt:  # before the app can catch it, or after
+                status = INTERRUPTED
         sys.stdout.flush()
     except Exception as error:
         if debug:
@@ -256,11 +259,13 @@ def _explain_number(error: Any) -> str:
     else:
         given, _, problem = error.message.partition(" is not ")  # followed by: a valid integer, in the range 1<=x<=9
     least, most = (getattr(error.param, end, getattr(getattr(error.param, "type", None), end, None)) for end in _ENDS)
-    if "equal" in problem or "range" in problem:
+    if problem.endswith("_equal") or "in the range" in problem:
         expected = f"{least} or more" if most is None else f"a number from {least} to {most}"
-    elif "int" in problem:
+        if least is None:
+            expected = f"{most} or less"
+    elif problem.startswith("int_") or "valid integer" in problem:
         expected = "a whole number"
-    elif "float" in problem:
+    elif problem.startswith("float_") or "valid float" in problem:
         expected = "a number"
     else:
         return ""

@@ -29,6 +29,7 @@ __all__ = [
     "quieten_libraries",
     "results",
     "results_as_json",
+    "say_assisting",
     "set_options_of_command",
     "shorten",
     "spell_options",
@@ -102,6 +103,11 @@ def quieten_libraries() -> None:
 def results_as_json(enabled: bool) -> None:
     """Print nothing on stdout except the json object that `emit` is given."""
     results.quiet = enabled
+
+
+def say_assisting(output: Path) -> None:
+    """Say that this process writes nothing, because a scheduler may have set `RANK` for another purpose."""
+    console.print(f"RANK is not 0: this process only counts; the one with RANK=0 writes {output}", highlight=False)
 
 
 def emit(**result: object) -> None:

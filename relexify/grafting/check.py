@@ -22,6 +22,7 @@ from relexify.pretrained.architecture import architecture_of, position_padding
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.storage.json import read_json
 from relexify.storage.work import read_notes
 from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 
@@ -82,7 +83,10 @@ def check(folder: str | Path) -> list[CheckResult]:
         CheckResult("zero rows", tuple(_zero_rows(model, mixture))),
         CheckResult("duplicate rows", tuple(_duplicate_rows(model, mixture))),
         CheckResult("tied embeddings", tuple(_compare_tying(model, report))),
-        CheckResult("special tokens", tuple(_compare_special_tokens(model, vocabulary, mixture, report))),
+        CheckResult(
+            "special tokens",
+            (*_compare_special_tokens(model, vocabulary, mixture, report), *_undeclared_tokens(folder, mixture)),
+        ),
         CheckResult("chat template", tuple(_unknown_template_tokens(tokenizer, vocabulary))),
         CheckResult("round trip", tuple(_round_trip(tokenizer, vocabulary))),
         CheckResult("inference", tuple(_run(model, tokenizer, vocabulary))),
@@ -194,6 +198,17 @@ def _compare_special_tokens(
     counted_from = position_padding(model)
     if counted_from is not None and counted_from != vocabulary.special.get("pad"):
         yield f"positions are counted from the padding id {counted_from}, which is not that of the tokenizer"
+
+
+def _undeclared_tokens(folder: Path, mixture: Mixture) -> Iterator[str]:
+    """Find special tokens that tokenizer.json does not declare: programs that read this file alone split them."""
+    file = folder / "tokenizer.json"
+    if not file.exists():
+        return
+    declared = {entry["content"] for entry in read_json(file)["added_tokens"]}
+    for id in np.flatnonzero(mixture.origin == Origin.SPECIAL).tolist():
+        if mixture.target_tokens[id] not in declared:
+            yield f"tokenizer.json does not declare {mixture.target_tokens[id]!r} ({id}) as a special token"
 
 
 def _unknown_template_tokens(tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> Iterator[str]:

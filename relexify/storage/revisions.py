@@ -32,7 +32,7 @@ PRIORS = 2
 """Unigram priors."""
 SCORES = 3
 """Bits per byte and perplexity."""
-TRAININGS = 3
+TRAININGS = 4
 """Models that were trained on text."""
 TASKS = 4
 """Scores on tasks, by fine-tuning, parsing and probing."""

@@ -15,9 +15,12 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import torch
+
 from relexify.errors import InputError
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.runnable import check_finite
+from relexify.progress import describe_estimate
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
@@ -26,10 +29,12 @@ from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder, read_entry
 from relexify.text import TextSource
+from relexify.training.cost.here import seconds_here
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
+from relexify.training.engine.monitor import ANNOUNCED_FROM, shorter
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job, started_processes
 from relexify.training.options import WHOLE_STATE, Stage, Training
@@ -134,6 +139,8 @@ def run_training(
         if is_main and overwrite:
             _remove_damaged_stages(work.path)
         resumed = any((*work.path.glob("*/result"), *work.path.glob("*/checkpoint-*")))
+        if is_main and not resumed and not torch.cuda.is_available():
+            _announce(seconds_here(job.model, training), training.steps)
         processes.wait_for_everyone()
         trained = _train_stages(job, stages, training, work.path)
         result = TrainingResult(
@@ -199,6 +206,12 @@ def write_result(
         for logs in sorted(work.path.glob("*/logs")):
             shutil.copytree(logs, output / "logs" / logs.parent.name)
     write_documents(work.output)
+
+
+def _announce(seconds: float, steps: int) -> None:
+    """Log how long a training will take on this CPU, if that is long; on a GPU, the first steps soon tell."""
+    if seconds >= ANNOUNCED_FROM:
+        logger.info("%d steps take %s on this CPU%s", steps, describe_estimate(seconds), shorter(seconds, "cpu"))
 
 
 def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:

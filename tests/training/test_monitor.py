@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from relexify.errors import InputError
+from relexify.pretrained.loading import load_model
 from relexify.progress import report_to, runs_follow
+from relexify.training import run as run_module
+from relexify.training.cost import here
 from relexify.training.engine import monitor
 from relexify.training.engine.arguments import evaluated_steps
 from relexify.training.options import Training
@@ -63,6 +66,27 @@ def test_a_long_training_announces_its_time_once_and_that_of_the_runs_after_it(r
     assert announced[0].startswith("the remaining 5 steps take about")
     assert "for the 2 runs after this one" in announced[0]
     assert announced[0].endswith("consider fewer steps, a smaller batch or shorter sequences, or a GPU")
+
+
+def test_a_cpu_says_before_the_first_step_how_long_a_training_takes(run_of, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="relexify")
+    training = replace(TRAINING, steps=2, evaluate_every=2, save_every=100)
+    monkeypatch.setattr(run_module, "seconds_here", lambda model, training: 5 * 24 * 3600.0)
+    run_of().train(training)
+    (number,) = [index for index, message in enumerate(caplog.messages) if message.startswith("2 steps take about")]
+    assert caplog.messages[number].startswith("2 steps take about 5 days on this CPU; consider fewer steps")
+    assert number < next(index for index, message in enumerate(caplog.messages) if message.startswith("step 0: "))
+
+
+def test_the_time_of_a_training_grows_with_its_steps_and_small_ones_are_not_estimated(run_of, monkeypatch):
+    model = load_model(run_of().source)
+    peaks = []
+    monkeypatch.setattr(here, "matrix_peak", lambda dtype: peaks.append(dtype) or 1e9)
+    assert here.seconds_here(model, replace(TRAINING, steps=2)) == 0
+    assert not peaks
+    monkeypatch.setattr(here, "FEW_OPERATIONS", 0)
+    short, long = (here.seconds_here(model, replace(TRAINING, steps=steps)) for steps in (10, 1000))
+    assert long == pytest.approx(100 * short)
 
 
 @pytest.mark.parametrize(

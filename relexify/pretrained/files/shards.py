@@ -35,9 +35,11 @@ def check_shards(folder: Path) -> None:
     """Validate, before any of them is read, that the files with the weights are in the folder, and complete.
 
     Raises:
-        InputError: As `find_shards`; or a file ends before its data does.
+        InputError: As `find_shards`; or a file is missing, or ends before its data does.
     """
     for file in find_shards(folder):
+        if not file.exists():
+            raise InputError(f"{file} is missing: copy or download it again, or write the folder again")
         found, expected = file.stat().st_size, expected_size(file)
         if found < expected:
             raise InputError(

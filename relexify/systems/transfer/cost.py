@@ -18,13 +18,20 @@ from relexify.grafting import count_read_tokens
 from relexify.methods.parts.vectors import has_token_vectors, has_trained_vectors
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of, usable_length
+from relexify.pretrained.files.weights import bytes_to_write
 from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.runnable import memory_shortage
-from relexify.progress import describe_estimate, format_duration
+from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
 from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.initialisation import PriorText, has_prior, is_tokenizer_known, target_tokenizer
+from relexify.systems.transfer.initialisation import (
+    PriorText,
+    given_tokenizer,
+    has_prior,
+    is_tokenizer_known,
+    target_tokenizer,
+)
 from relexify.systems.transfer.options import Transfer, given_translations
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
@@ -45,8 +52,8 @@ ALIGNMENT_SECONDS = 25.0
 """Per million characters of parallel text, both languages together."""
 ROW_SECONDS = 0.0003
 """Per token, to build and to graft rows, and to test the evidence."""
-WRITING_SECONDS, REPORT_SECONDS = 2e-8, 18.0
-"""Per parameter, to write the model and its checksums; and in any case, to read the evidence and write the report."""
+WRITING_SECONDS, REPORT_SECONDS = 5e-9, 18.0
+"""Per byte that is written, with checksums; and in any case, to read the evidence and write the report."""
 USED_PEAK = 0.65
 """Share of the speed of a large matrix product that a forward pass reaches on a CPU: SmolLM2-135M-Instruct, with 0.27
 billion operations per token, took 11.4 ms per token on a core that multiplies two matrices of 1,024 × 1,024 with 35
@@ -59,6 +66,8 @@ COMPRESSION = 4
 """Bytes of text per byte of a compressed file: 4.0 for Swahili and 3.6 for Chinese with xz."""
 MOST_HASHED = 1_000_000_000
 """Bytes of text up to which a dry run looks for results in the cache, because it has to read all of the text for it."""
+SEARCHES = ("adversarial", "unsupervised")
+"""Vector alignments that are searched for without a dictionary, which takes minutes to hours."""
 SHOWN = 0.1
 """Share of the time from which on a part is mentioned."""
 
@@ -70,10 +79,12 @@ class TransferCost:
     Attributes:
         parts: Seconds, by what they are spent on.
         unscored: Seconds of all parts if nothing is scored.
+        is_complete: Whether these are all parts; otherwise, the method computes more, for an unknown time.
     """
 
     parts: Mapping[str, float]
     unscored: float
+    is_complete: bool = True
 
     @property
     def seconds(self) -> float:
@@ -84,7 +95,8 @@ class TransferCost:
         """Say how long it takes, what takes most of it, and what would make it shorter, as the end of a sentence."""
         longest = sorted(self.parts.items(), key=lambda part: -part[1])
         shown = [f"{name} {_duration(part)}" for name, part in longest if part >= SHOWN * self.seconds]
-        text = f"{describe_estimate(_rounded(self.seconds))} on this machine ({', '.join(shown)})"
+        more = "" if self.is_complete else ", and more for what the method itself computes"
+        text = f"about {_duration(self.seconds)} on this machine ({', '.join(shown)}){more}"
         if self.unscored < (1 - SHOWN) * self.seconds:
             text += f"; without scores (`score=false`) {_duration(self.unscored)}"
         return text
@@ -111,21 +123,32 @@ def estimate_transfer(
     """
     may_be_cached = model.device.type != "meta" or (evidence.corpus.size() or MOST_HASHED) < MOST_HASHED
     target = None
-    if may_be_cached and is_tokenizer_known(options, source, evidence):
+    if given_tokenizer(options) is not None or (may_be_cached and is_tokenizer_known(options, source, evidence)):
         target = target_tokenizer(options, source, evidence)
     prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
-    prepared["rows of the embedding"] = _target_rows(options, model, target) * ROW_SECONDS
-    prepared["writing model and report"] = model.num_parameters() * WRITING_SECONDS + REPORT_SECONDS
+    rows = _target_rows(options, model, target)
+    prepared["rows of the embedding"] = rows * ROW_SECONDS
+    written = bytes_to_write(model, options.model, rows=rows)
+    prepared["writing model and report"] = written * WRITING_SECONDS + REPORT_SECONDS
     if architecture_of(model) == "headless" or memory_shortage(model, options.device) is not None:
-        return TransferCost(prepared, sum(prepared.values()))
+        return TransferCost(prepared, sum(prepared.values()), is_complete=_is_complete(options))
 
     prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), original, counted_text)
     speed = math.inf
     if scored + prior > FEW_OPERATIONS:
-        speed = USED_PEAK * matrix_peak(model.dtype, options.device)
+        # The parameters of a model on the meta device do not have the number format of its files.
+        dtype = model.config.dtype if model.device.type == "meta" and model.config.dtype else model.dtype
+        speed = USED_PEAK * matrix_peak(dtype, options.device)
     priors = "unigram priors of the result and of baselines" if baselines else "unigram prior"
     parts = {**prepared, priors: prior * (1 + baselines) / speed, "scores": scored / speed}
-    return TransferCost(parts, unscored=sum(prepared.values()) + prior / speed)
+    unscored = sum(prepared.values()) + prior / speed
+    return TransferCost(parts, unscored, is_complete=_is_complete(options))
+
+
+def _is_complete(options: Transfer) -> bool:
+    """Whether the method has no computation of its own that takes long: a search, or steps of a model."""
+    method = METHODS[options.method]
+    return not (method.takes("model") or method.takes("donor") or options.aligned_by in SEARCHES)
 
 
 def _forward_passes(

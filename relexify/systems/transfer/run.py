@@ -141,10 +141,7 @@ def run_transfer(
     # Tokens that were only added make no text longer; what they save is measured at the end.
     early = judge(replace(start, text=None) if options.keep_source else start)
     if early.start == "poor" and not METHODS[options.method].is_baseline:
-        # One sentence of it: all is said at the end, minutes of scoring later.
-        found = early.reason.partition(". ")[0].removesuffix(".")
-        headline = "this will be a poor start" if early.is_needed else "a transfer is probably not needed"
-        logger.warning("%s. %s. Interrupt the command to repair this first.", headline, found)
+        _warn_of_poor_start(early)
 
     # The unigram prior, and scores before training.
     is_scored = options.score and shortage is None
@@ -241,6 +238,15 @@ def _add_prior(
             prior.bits_before,
         )
     return prior
+
+
+def _warn_of_poor_start(verdict: Verdict) -> None:
+    """Say in one sentence why a start will be poor; all is said at the end, minutes of scoring later."""
+    found = verdict.reason.partition(". ")[0].removesuffix(".")
+    headline, advice = "this will be a poor start", "to repair this first"
+    if not verdict.is_needed:
+        headline, advice = "a transfer is probably not needed", "if so"
+    logger.warning("%s. %s. Interrupt the command %s.", headline, found, advice)
 
 
 def _examine_evidence(

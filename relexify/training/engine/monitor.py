@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from relexify.progress import Advance, describe_estimate
 
-__all__ = ["BITS", "PERPLEXITY", "StageMonitor"]
+__all__ = ["ANNOUNCED_FROM", "BITS", "PERPLEXITY", "StageMonitor", "shorter"]
 
 BITS, PERPLEXITY = "eval_bits_per_byte", "eval_perplexity"
 """Names of the scores in the Trainer's log; those of a language end in its name."""
@@ -27,6 +27,13 @@ LONG_TRAINING = 24 * 3600
 """Seconds from which on the announcement says how to take less."""
 
 logger = logging.getLogger(__name__)
+
+
+def shorter(seconds: float, device: str) -> str:
+    """Return what would make a training shorter, as the end of a sentence; nothing if it takes less than a day."""
+    if seconds <= LONG_TRAINING:
+        return ""
+    return "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
 
 
 class StageMonitor(TrainerCallback):  # type: ignore[misc]
@@ -149,9 +156,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
             return
         speed = f"{self.tokens_per_step / seconds_per_step:,.0f} tokens/s"
         where = "this CPU" if device == "cpu" else "this machine"
-        advice = ""
-        if seconds > LONG_TRAINING:
-            advice = "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
+        advice = shorter(seconds, device)
         logger.info(
             "the remaining %d steps take %s on %s (%s)%s", steps, describe_estimate(seconds), where, speed, advice
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import lzma
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,6 +108,21 @@ def test_the_time_says_what_takes_it_and_how_to_save_it():
         "without scores (`score=false`) 1 min 30 s"
     )
     assert "score" not in TransferCost({"tokenizer": 61.0}, 61.0).describe()
+    unknown = TransferCost({"tokenizer": 61.0}, 61.0, is_complete=False).describe()
+    assert unknown.endswith("(tokenizer 1 min), and more for what the method itself computes")
+
+
+def test_a_method_that_computes_for_long_says_that_it_is_not_counted(options):
+    assert estimated(options).is_complete
+    assert not estimated(replace(options, method="token-distillation")).is_complete
+
+
+def test_a_given_tokenizer_takes_no_time_whatever_the_format_of_the_text(options, tmp_path):
+    compressed = tmp_path / "text.txt.xz"
+    compressed.write_bytes(lzma.compress(Path(str(options.corpus)).read_bytes()))
+    given = replace(options, corpus=compressed, tokenizer=options.model)
+    planned = estimate_transfer(given, prepare_transfer(given), meta_model(given.model), load_tokenizer(given.model))
+    assert "tokenizer" not in planned.parts
 
 
 @pytest.mark.parametrize("longest", [0, 1e9])

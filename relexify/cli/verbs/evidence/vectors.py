@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, results, table
+from relexify.cli.console import emit, print_table, results, say_assisting, table
 from relexify.cli.group import HELP_OPTIONS, VerbCommand
 from relexify.cli.options import OutputFile, Overwrite, Seed, Settings, option
 from relexify.cli.progress import bars
@@ -57,7 +57,9 @@ def train(
     started = launch()
     if started.local_rank:
         return  # one process of each host counts, and starts others
-    if not started.rank:  # it writes the output, and may have done so already
+    if started.rank:
+        say_assisting(output)
+    else:  # it writes the output, and may have done so already
         check_output(output, corpus, tokenizer, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     validate_vector_training(options)

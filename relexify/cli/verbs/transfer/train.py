@@ -15,6 +15,7 @@ from relexify.cli.options import PLAN, RUN, TEXT, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.errors import InputError
+from relexify.progress import describe_estimate
 from relexify.training.options import Training
 from relexify.training.plan import PLANS, plan_stages
 
@@ -106,10 +107,11 @@ def train(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.pretrained.heads import has_head
-    from relexify.pretrained.loading import load_config, with_added_head
+    from relexify.pretrained.loading import headed_meta_model, load_config, meta_model, with_added_head
     from relexify.reports.next_steps import after_training
     from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start
     from relexify.systems.transfer.other_text import warn_about_other_text
+    from relexify.training.cost.here import seconds_here
     from relexify.training.run import train as run_training
     from relexify.training.summary import judge_training, summarise_training
     from relexify.training.trainable import check_trainable_name
@@ -123,7 +125,8 @@ def train(
     if dry_run:
         work.check()
         check_trainable_name(model, options, add_head=add_head)
-        _print_plan(model, output, options)
+        seconds = seconds_here(headed_meta_model(model) if add_head else meta_model(model), options)
+        _print_plan(model, output, options, seconds)
         return
     with bars():
         result = run_training(
@@ -142,12 +145,13 @@ def train(
     emit(training=result, verdict=judge_training(result.curve, result.selected))
 
 
-def _print_plan(model: str, output: Path, options: Training) -> None:
-    """Print what the training would do."""
+def _print_plan(model: str, output: Path, options: Training, seconds: float) -> None:
+    """Print what the training would do, and how long it takes."""
     stages = [
         (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
     ]
-    measured = "" if options.stages else f"; to measure some now: {_measuring_command(model, options)}"
+    time = f"{describe_estimate(seconds)} on this machine, without scores" if seconds else "less than a minute"
+    measured = "" if options.stages else f"; to measure some steps: {_measuring_command(model, options)}"
     interval = options.evaluation_interval
     size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
     print_plan(
@@ -157,7 +161,7 @@ def _print_plan(model: str, output: Path, options: Training) -> None:
             ("tokens per step", size),
             ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
             ("scored", "every step" if interval == 1 else f"every {interval:,} steps"),
-            ("time", f"estimated after the first steps{measured}"),
+            ("time", f"{time}; fewer steps, or smaller ones, if there is little text{measured}"),
             ("output", output),
         ]
     )

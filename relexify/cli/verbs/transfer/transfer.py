@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from relexify.cli import options as shared
-from relexify.cli.console import emit
+from relexify.cli.console import emit, say_assisting
 from relexify.cli.options import METHOD, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
@@ -110,6 +110,7 @@ def transfer(
     from relexify.systems.transfer.run import assist_transfer, run_transfer
 
     if started.rank:  # the first process writes the result
+        say_assisting(output)
         assist_transfer(options, evidence)
         return
     with bars():

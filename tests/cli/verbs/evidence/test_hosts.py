@@ -40,6 +40,7 @@ def test_two_hosts_train_vectors_and_the_first_writes_them(world: World, tmp_pat
     command = "vectors", "train", world.corpus, "-o", together
     outcome = on_host(*command, rank=1)
     assert (outcome.status, outcome.out, together.exists()) == (0, "", False)
+    assert f"the one with RANK=0 writes {together}" in " ".join(outcome.err.split())
     assert on_host(*command, rank=0).status == 0
     assert together.read_bytes() == alone.read_bytes()
     assert on_host(*command, rank=1).status == 0, "it came after the first had finished"

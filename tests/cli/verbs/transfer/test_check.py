@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from relexify.pretrained.kinds import MODEL_KINDS
+from relexify.pretrained.loading import load_model
 from tests.cli.command import assert_error, relexify
 
 
@@ -32,6 +33,27 @@ def test_a_broken_graft_has_status_1_and_a_reason(transferred, tmp_path):
     outcome = relexify("check", folder)
     assert outcome.status == 1
     assert "special tokens: eos_token_id in config.json is 9" in outcome.out
+
+
+def test_a_special_token_that_tokenizer_json_does_not_declare_is_named(transferred, tmp_path):
+    folder = shutil.copytree(transferred[0], tmp_path / "broken")
+    state = json.loads((folder / "tokenizer.json").read_text())
+    token = state["added_tokens"].pop()["content"]
+    (folder / "tokenizer.json").write_text(json.dumps(state))
+    outcome = relexify("check", folder)
+    assert outcome.status == 1
+    assert f"tokenizer.json does not declare {token!r}" in outcome.out
+
+
+def test_a_missing_shard_is_named(transferred, tmp_path):
+    folder = shutil.copytree(transferred[0], tmp_path / "broken")
+    load_model(folder).save_pretrained(folder, max_shard_size="50KB")
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    shard = next(folder.glob("model-00001-of-*.safetensors"))
+    shard.unlink()
+    outcome = relexify("check", folder)
+    assert outcome.status == 1
+    assert f"loading: {shard} is missing" in outcome.out
 
 
 @pytest.mark.parametrize("left", [5, 30, 20_000])

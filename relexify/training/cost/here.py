@@ -1,0 +1,46 @@
+"""How long a training takes on this machine, before its first step: operations at the speed of a matrix product."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from transformers import PreTrainedModel
+
+from relexify.training.cost.hardware import utilisation_of
+from relexify.training.cost.peak import matrix_peak
+from relexify.training.cost.stage import stage_cost
+from relexify.training.options import Training
+from relexify.training.plan import plan_stages
+from relexify.training.rates import choose_optimiser, hidden_width
+
+__all__ = ["seconds_here"]
+
+CPU_SHARE = 0.72
+"""Share of the speed of a matrix product that training reaches on a CPU: 31 tokens/s with SmolLM2-135M-Instruct on one
+core of a Neoverse-N1, in four measurements by `relexify estimate --measure` with two sizes of steps and two plans."""
+GPU_SHARE = 1.25
+"""The same on a GPU, as a multiple of `utilisation_of`, which is about data sheets: an H200 multiplies matrices with
+788 of its 989 TFLOP/s."""
+FEW_OPERATIONS = 5e11
+"""Operations that take less than a minute on any CPU, so that this machine need not be measured."""
+
+
+def seconds_here(model: PreTrainedModel, training: Training) -> float:
+    """Return about how long a training takes on this machine, without scoring; 0 if it takes less than a minute.
+
+    Args:
+        model: The model, which may be on the meta device.
+        training: The options.
+    """
+    if not training.stages:
+        training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
+    costs = [stage_cost(model, stage, training) for stage in plan_stages(training)]
+    operations = sum(cost.steps * (cost.per_step + training.tokens_per_step * cost.per_token) for cost in costs)
+    if operations < FEW_OPERATIONS:
+        return 0.0
+    if torch.cuda.is_available():
+        share, dtype = GPU_SHARE * utilisation_of(hidden_width(model)), torch.bfloat16
+    else:
+        share, dtype = CPU_SHARE, torch.float32
+    return operations / (share * matrix_peak(dtype))

@@ -208,9 +208,9 @@ def write_result(
     write_documents(work.output)
 
 
-def _announce(seconds: float, steps: int) -> None:
+def _announce(seconds: float | None, steps: int) -> None:
     """Log how long a training will take on this CPU, if that is long; on a GPU, the first steps soon tell."""
-    if seconds >= ANNOUNCED_FROM:
+    if seconds is not None and seconds >= ANNOUNCED_FROM:
         logger.info("%d steps take %s on this CPU%s", steps, describe_estimate(seconds), shorter(seconds, "cpu"))
 
 

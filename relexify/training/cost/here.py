@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
+from relexify.pretrained.kinds import kind_of_config
 from relexify.training.cost.hardware import utilisation_of
 from relexify.training.cost.peak import matrix_peak
 from relexify.training.cost.stage import stage_cost
@@ -26,13 +27,17 @@ FEW_OPERATIONS = 5e11
 """Operations that take less than a minute on any CPU, so that this machine need not be measured."""
 
 
-def seconds_here(model: PreTrainedModel, training: Training) -> float:
+def seconds_here(model: PreTrainedModel, training: Training) -> float | None:
     """Return about how long a training takes on this machine, without scoring; 0 if it takes less than a minute.
+
+    None for the kinds of models that transformers does not have, whose operations are not counted.
 
     Args:
         model: The model, which may be on the meta device.
         training: The options.
     """
+    if kind_of_config(model.config) is not None:
+        return None
     if not training.stages:
         training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
     costs = [stage_cost(model, stage, training) for stage in plan_stages(training)]

@@ -145,12 +145,14 @@ def train(
     emit(training=result, verdict=judge_training(result.curve, result.selected))
 
 
-def _print_plan(model: str, output: Path, options: Training, seconds: float) -> None:
+def _print_plan(model: str, output: Path, options: Training, seconds: float | None) -> None:
     """Print what the training would do, and how long it takes."""
     stages = [
         (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
     ]
-    time = f"{describe_estimate(seconds)} on this machine, without scores" if seconds else "less than a minute"
+    time = "estimated after the first steps" if seconds is None else "less than a minute"
+    if seconds:
+        time = f"{describe_estimate(seconds)} on this machine, without scores"
     measured = "" if options.stages else f"; to measure some steps: {_measuring_command(model, options)}"
     interval = options.evaluation_interval
     size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"

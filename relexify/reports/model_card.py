@@ -21,7 +21,8 @@ from relexify.reports.transfer_command import source_title
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.assessment.start import BASELINES, Start
+from relexify.systems.transfer.assessment.start import BASELINES, start_of
+from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
 
@@ -123,18 +124,20 @@ def _metadata(
 
 def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     """Return the bits per byte that were measured, by the model that they are of."""
-    before = notes.get("bits_per_byte_before_training") or {}
     if curve is None:
-        names = {**BASELINES, str(notes.get("method")): _THIS}  # which may be a baseline itself
-        return {names.get(name, name): value for name, value in before.items()}
+        start = start_of(notes)
+        if start is None:
+            return {}
+        names = {**BASELINES, start.method: _THIS}  # which may be a baseline itself
+        return {names.get(name, name): value for name, value in start.bits_per_byte.items()}
     selected, since = selected_step(notes, curve), notes.get("trained_from")
     # Step 0 may be a model that was trained before.
-    start = f"{Path(since).name}, before this training" if since else "before this training"
+    before = f"{Path(since).name}, before this training" if since else "before this training"
     scores: dict[str, float] = {}
     for language, part in curve.by_language.items():
         suffix = f" ({language})" if language else ""
         scores |= {
-            f"{start}{suffix}": part.first.bits_per_byte,
+            f"{before}{suffix}": part.first.bits_per_byte,
             f"{_THIS}{suffix}": part.at(selected).bits_per_byte,
         }
     return scores
@@ -146,9 +149,10 @@ def _about_scores(notes: Mapping[str, Any], scores: Mapping[str, float]) -> str:
         BASELINES["random"]: "the same tokenizer with embeddings drawn at random",
         BASELINES["shuffle"]: "the same tokenizer with the embeddings of the source model at random tokens",
     }
-    size = (notes.get("held_out_text") or {}).get("bytes")
+    start, sample = start_of(notes), "held-out text"
     is_of_transfer = not scores.keys().isdisjoint(BASELINES.values())  # that of a training may be of another size
-    sample = f"{size:,} bytes of held-out text" if size and is_of_transfer else "held-out text"
+    if start is not None and start.text is not None and is_of_transfer:
+        sample = f"{start.text.bytes:,} bytes of held-out text"
     rows = "; ".join(f"{name}: {about}" for name, about in explained.items() if name in scores)
     return f"Bits per byte of {sample}; lower is better." + (f" {rows[:1].upper()}{rows[1:]}." if rows else "") + "\n"
 
@@ -179,10 +183,10 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
         sentences.append(f"The model that it was made from was trained on {training['tokens_seen']:,} tokens.")
     elif _is_untrained_transfer(notes):
         sentences.append("It has not been trained on text of that language yet.")
-    if text := notes.get("held_out_text"):
-        sample = f"{text['bytes']:,} bytes of {Start.from_notes(notes).sampled}"
+    if (start := start_of(notes)) is not None and (text := start.text) is not None:
+        sample = f"{text.bytes:,} bytes of {start.sampled}"
         sentences.append(
-            f"On {sample}, it needs {text['target_tokens']:,} tokens, the source model {text['source_tokens']:,}."
+            f"On {sample}, it needs {text.target_tokens:,} tokens, the source model {text.source_tokens:,}."
         )
     return " ".join(sentences) + "\n"
 
@@ -202,9 +206,9 @@ def _usage(model: str, loader: str) -> str:
 def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
     """Return a list of what a user must know before using the model."""
     found = []
-    verdict = notes.get("verdict") or {}
-    if verdict.get("start") in {"poor", "open"}:
-        found.append(plain_text(str(verdict["reason"])))
+    verdict = verdict_of(notes)
+    if verdict is not None and verdict.start in {"poor", "open"}:
+        found.append(plain_text(verdict.reason))
     if curve is None and _is_untrained_transfer(notes):
         found.append("Train it before use: its embeddings are only initialised.")
     found.append("It has the biases of the source model and of its texts.")

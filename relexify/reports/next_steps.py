@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from relexify.methods.registry import METHODS
 from relexify.pretrained.cuda import has_cuda
 from relexify.pretrained.kinds import read_config_file
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
+from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
 from relexify.text import TextInput
@@ -23,15 +24,24 @@ from relexify.training.summary import judge_training
 
 __all__ = ["NextStep", "after_failed_check", "after_training", "after_transfer"]
 
-NextStep = tuple[str, list[str]]
-"""What to do next, as a sentence, and the commands for it, ready to be pasted."""
-
 _SHORT, _SHORT_LENGTH = ["--steps", "20", "--batch", "8"], ["--length", "128"]
 """A training that takes minutes on a CPU, where the default takes days."""
 _TEXTS_OF_TARGET = ("corpus", "held_out")
 _TEXTS = (*_TEXTS_OF_TARGET, "source_corpus", "source_held_out")
 _OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
 """Keys of a training that have options of their own; all others are given with `--set`."""
+
+
+class NextStep(NamedTuple):
+    """What to do next.
+
+    Attributes:
+        title: A sentence, which ends with a colon if commands follow it.
+        commands: The commands for it, ready to be pasted.
+    """
+
+    title: str
+    commands: list[str]
 
 
 def after_transfer(
@@ -54,24 +64,24 @@ def after_transfer(
     model, command = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
     command |= {key: text for key, text in (("corpus", corpus), ("held_out", held_out)) if text is not None}
     inspecting = shlex.join(["relexify", "inspect", str(model)])
-    verdict = notes.get("verdict") or {}
-    if not verdict.get("is_needed", True) and "model" in command:
+    verdict = verdict_of(notes)
+    if verdict is not None and not verdict.is_needed and "model" in command:
         pruning = ["relexify", "prune", command["model"], f"{model}-pruned"]
         pruning += repeated_option("--corpus", command.get("corpus"))
         return [
-            (f"Next, use {command['model']} as it is.", []),
+            NextStep(f"Next, use {command['model']} as it is.", []),
             _train(folder, command["model"], f"{model}-trained", command),
-            ("Or remove the tokens that the text does not have:", [shlex.join(pruning)]),
+            NextStep("Or remove the tokens that the text does not have:", [shlex.join(pruning)]),
         ]
-    if verdict.get("start") == "poor":
-        repair, commands = _transfer_again(model, command, verdict.get("changes") or {})
+    if verdict is not None and verdict.start == "poor":
+        repair = _transfer_again(model, command, verdict.changes)
         # A repaired transfer comes first: nobody should train a model for days that was found to be a poor start.
-        training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if commands else []
-        return [(repair, commands), *training, ("To see what its tokens are made from:", [inspecting])]
-    steps = [("Next, inspect some tokens:", [inspecting])]
-    if verdict.get("start") == "open" and "model" in command:
-        longest = _length_below(folder, ADVICE_LENGTH)
-        steps.append(("See in short trainings which method learns faster:", [_try_methods(model, command, longest)]))
+        training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if repair.commands else []
+        return [repair, *training, NextStep("To see what its tokens are made from:", [inspecting])]
+    steps = [NextStep("Next, inspect some tokens:", [inspecting])]
+    if verdict is not None and verdict.start == "open" and "model" in command:
+        trying = _try_methods(model, command, _length_below(folder, ADVICE_LENGTH))
+        steps.append(NextStep("See in short trainings which method learns faster:", [trying]))
     return [*steps, _train(folder, str(model), f"{model}-trained", command)]
 
 
@@ -80,9 +90,9 @@ def after_failed_check(folder: Path, notes: Mapping[str, Any]) -> list[NextStep]
     command = (notes.get("provenance") or {}).get("command", {})
     broken = f"{folder} is broken: restore an intact copy, or"
     if "training" in notes or "model" not in command:
-        return [(f"{broken} write it again, with --overwrite and the command that wrote it.", [])]
+        return [NextStep(f"{broken} write it again, with --overwrite and the command that wrote it.", [])]
     words = ["relexify", "transfer", command["model"], str(folder), *transfer_arguments(command), "--overwrite"]
-    return [(f"{broken} write it again:", [shlex.join(words)])]
+    return [NextStep(f"{broken} write it again:", [shlex.join(words)])]
 
 
 def after_training(
@@ -111,20 +121,20 @@ def after_training(
         again = partial(_train_again, since, command, add_head=has_new_head)
     held_out = held_out or command.get("held_out")
     if curve and describe_other_text(notes, curve):
-        return [("Next, train it on text in the language of the transfer.", [])]
+        return [NextStep("Next, train it on text in the language of the transfer.", [])]
     if curve and (other := _train_otherwise(model, notes, curve, again)):
         return [other]
     if languages:
         exporting = ["relexify", "export", str(model), languages[-1], f"{model}-{languages[-1]}"]
-        return [("Next, write its target language as a model of its own:", [shlex.join(exporting)])]
+        return [NextStep("Next, write its target language as a model of its own:", [shlex.join(exporting)])]
     if held_out:
         scoring = ["relexify", "evaluate", str(model), *repeated_option("--held-out", held_out)]
-        return [("Next, score it on all of the held-out text:", [shlex.join(scoring)])]
-    checking = ("Next, check that it is intact:", [shlex.join(["relexify", "check", str(model)])])
+        return [NextStep("Next, score it on all of the held-out text:", [shlex.join(scoring)])]
+    checking = NextStep("Next, check that it is intact:", [shlex.join(["relexify", "check", str(model)])])
     if since is None or has_new_head:
         return [checking]
     moved = shlex.join(["relexify", "inspect", str(model), "--since", since])
-    return [checking, ("See what training has changed:", [moved])]
+    return [checking, NextStep("See what training has changed:", [moved])]
 
 
 def _train(folder: Path, model: str, output: str, command: Mapping[str, Any]) -> NextStep:
@@ -145,9 +155,9 @@ def _train(folder: Path, model: str, output: str, command: Mapping[str, Any]) ->
         training += ["--length", str(longest)]
         short = _SHORT
     if has_cuda():  # training uses CUDA or a CPU, whatever the transfer ran on
-        return "Train it:", [shlex.join(training)]
+        return NextStep("Train it:", [shlex.join(training)])
     title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
-    return title, [shlex.join([*training, *short])]
+    return NextStep(title, [shlex.join([*training, *short])])
 
 
 def _length_below(folder: Path, length: int) -> int | None:
@@ -169,7 +179,7 @@ def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[st
     advice = "Next, repair what was found before you transfer it again"
     has_tokenizer = command.get("tokenizer") is not None or command.get("donor") is not None
     if not changes or ("vocab_size" in changes and has_tokenizer):  # the same command would give the same result
-        return f"{advice}.", []
+        return NextStep(f"{advice}.", [])
     if "vocab_size" in changes:
         advice = "Next, transfer it with a larger vocabulary"
     elif "dictionary" in changes:
@@ -177,9 +187,9 @@ def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[st
     elif "method" in changes:
         advice = f"Next, repair the evidence, or transfer it with the method {changes['method']}"
     if "model" not in command:
-        return f"{advice}.", []
+        return NextStep(f"{advice}.", [])
     words = ["relexify", "transfer", command["model"], f"{model}-2", *transfer_arguments({**command, **changes})]
-    return f"{advice}:", [shlex.join(words)]
+    return NextStep(f"{advice}:", [shlex.join(words)])
 
 
 def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -> str:
@@ -206,30 +216,30 @@ def _train_otherwise(
         return _train_further(model, training.get("command") or {}, curve) if outcome == "improving" else None
     if outcome == "worse" and training["learning_rate"] and not training["stages"]:
         rate = f"{training['learning_rate'] / 4:.1e}"
-        return "Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)]
+        return NextStep("Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)])
     if outcome not in ("improving", "overfitted"):
         return None
     advice, steps = "train it for longer", 4 * curve.last.step
     if outcome == "overfitted":
         advice, steps = "train it on more text, or for fewer steps", curve.target.best.step
     if training["stages"]:
-        return f"Next, {advice}: change the steps of its stages.", []
+        return NextStep(f"Next, {advice}: change the steps of its stages.", [])
     if any(step >= steps for step in training["snapshots"]):
-        return f"Next, {advice}: leave out the snapshots from step {steps:,} on.", []
+        return NextStep(f"Next, {advice}: leave out the snapshots from step {steps:,} on.", [])
     if outcome == "improving":
         advice += ", from the start"
         if training.get("schedule") in DECAYING:
             advice += ", because the learning rate falls until the last step"
-    return f"Next, {advice}:", [again(f"{model}-{steps}", steps=steps)]
+    return NextStep(f"Next, {advice}:", [again(f"{model}-{steps}", steps=steps)])
 
 
 def _train_further(model: Path, command: Mapping[str, Any], curve: Curve) -> NextStep:
     """Return how to train a model again, starting from itself; without a command, if its texts are not known."""
     steps = 4 * curve.last.step
     if not command.get("corpus"):
-        return "Next, train it further.", []
+        return NextStep("Next, train it further.", [])
     again = _train_again(str(model), command, f"{model}-{steps}", add_head=False, steps=steps)
-    return "Next, train it further:", [again]
+    return NextStep("Next, train it further:", [again])
 
 
 def _train_again(model: str, command: Mapping[str, Any], output: str, *, add_head: bool, **changes: object) -> str:

@@ -87,7 +87,10 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
 ):
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
-    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
+    notes = {
+        "provenance": {"command": {**MADE, **command}},
+        "verdict": {"start": "poor", "reason": "", "changes": changes},
+    }
     first, (_, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
     assert first == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
     assert training.startswith("relexify train sw-2 sw-2-trained --corpus a.txt --corpus b.txt")
@@ -108,7 +111,7 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
-    verdict = {"start": "poor", "changes": {}, "is_needed": False}
+    verdict = {"start": "poor", "reason": "", "changes": {}, "is_needed": False}
     first, (_, (training,)), (_, (pruning,)) = after_transfer(
         Path("x/en"), {"provenance": {"command": MADE}, "verdict": verdict}, name=Path("en")
     )
@@ -119,7 +122,10 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
 
 @pytest.mark.parametrize(("command", "changes"), [({}, {}), ({"tokenizer": "small"}, {"vocab_size": "32000"})])
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
-    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "poor", "changes": changes}}
+    notes = {
+        "provenance": {"command": {**MADE, **command}},
+        "verdict": {"start": "poor", "reason": "", "changes": changes},
+    }
     first, last = after_transfer(Path("sw"), notes)
     assert first == ("Next, repair what was found before you transfer it again.", [])
     assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
@@ -140,7 +146,7 @@ def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command
 def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(command, longest, options, monkeypatch):
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
-    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open"}}
+    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open", "reason": ""}}
     _, (title, (advice,)), (_, (training,)) = after_transfer(Path("sw"), notes)
     assert title == "See in short trainings which method learns faster:"
     texts = "--corpus a.txt --corpus b.txt"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -12,11 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from relexify.mixture import MIXTURE_FILE, Mixture, Origin
+from relexify.mixture import MIXTURE_FILE, Mixture
 from relexify.pretrained.files.embedding import read_embedding
-from relexify.reports.html.atlas import build_atlas, readable_token, script_of
+from relexify.reports.html.atlas import build_atlas
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
     commands,
@@ -24,49 +21,27 @@ from relexify.reports.html.elements import (
     dots,
     figures,
     hint,
-    legend,
     notice,
-    stacked_bars,
     table,
     with_whole_options,
 )
-from relexify.reports.html.page import Section, render
+from relexify.reports.html.origins import show_origins
+from relexify.reports.html.page import Section, page_file, render
 from relexify.reports.next_steps import NextStep, after_training, after_transfer
 from relexify.reports.tables import measured_rows
 from relexify.reports.transfer_command import source_title
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.assessment.start import BASELINES
+from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of
+from relexify.systems.transfer.assessment.start import BASELINES, Start, start_of
 from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
-from relexify.systems.transfer.assessment.verdict import alignment_hits
+from relexify.systems.transfer.assessment.verdict import alignment_hits, verdict_of
 from relexify.training.curve import Curve
 from relexify.training.result import CURVE_FILE, selected_step
 from relexify.training.summary import GAIN, curve_table, judge_training
 
 __all__ = ["render_model"]
-
-_ORIGINS = {
-    "special": "special tokens",
-    "copied": "copied",
-    "mixed": "mixed",
-    "pieces": "pieces",
-    "precomputed": "computed by the method",
-    "none": "no evidence",
-}
-_EXPLAINED = {
-    "special": "the embedding of the special token with the same role",
-    "copied": "the row of the same source token, as it is",
-    "mixed": "a weighted mean of source tokens that the evidence says are related",
-    "pieces": "the mean of the source tokens that spell it",
-    "precomputed": "neither copied nor mixed; relexify methods says how",
-    "none": "drawn at random, or the mean of all rows",
-}
-"""What the embedding of a token with this origin is."""
-_BANDS = (1_000, 4_000, 16_000, 64_000)
-"""Ends of the bands of the vocabulary, whose first tokens are the most frequent."""
-_SCRIPTS = 8
-"""Scripts that are shown; the others are one group."""
 
 
 def render_model(folder: Path) -> str:
@@ -76,21 +51,24 @@ def render_model(folder: Path) -> str:
     curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
     mixture = Mixture.load(folder / MIXTURE_FILE) if (folder / MIXTURE_FILE).is_file() else None
     atlas = build_atlas(mixture, read_embedding(folder)) if mixture is not None else None
-    scores = notes.get("bits_per_byte_before_training") or {}
-    changes = changes_of(notes)
+    start, changes = start_of(notes), changes_of(notes)
     steps = _next_steps(folder, notes, command, curve)
     sections = [
-        Section("summary", "Summary", _summary(notes, scores, curve, steps)),
+        Section("summary", "Summary", _summary(notes, start, curve, steps)),
         Section(
-            "next", "Next steps", "".join(commands(f"{title[:1].upper()}{title[1:]}", lines) for title, lines in steps)
+            "next",
+            "Next steps",
+            "".join(commands(f"{step.title[:1].upper()}{step.title[1:]}", step.commands) for step in steps),
         ),
-        Section("sentences", "The same sentences under both tokenizers", _sentences(notes.get("samples") or ())),
+        Section("sentences", "The same sentences under both tokenizers", _sentences(samples_of(notes))),
         Section("training", "Training", _training(notes, curve)),
         Section("further", "Further scores", _further_scores(changes)),
-        Section("scores", "Scores before training", _scores(notes, scores, is_trained=curve is not None)),
-        Section("lengths", "Length of the text", _lengths(notes.get("extension"))),
-        Section("origins", "Where the embeddings come from", _origins(notes, mixture) if mixture is not None else ""),
-        Section("atlas", "Token atlas", _ATLAS if atlas is not None else ""),
+        Section("scores", "Scores before training", _scores(notes, start, is_trained=curve is not None)),
+        Section("lengths", "Length of the text", _lengths(start)),
+        Section(
+            "origins", "Where the embeddings come from", show_origins(mixture, start) if mixture is not None else ""
+        ),
+        Section("atlas", "Token atlas", page_file("atlas.html") if atlas is not None else ""),
         Section("evidence", "Evidence", _evidence(notes)),
         Section("facts", "How it was made", _facts(folder, notes, command)),
     ]
@@ -103,11 +81,9 @@ def render_model(folder: Path) -> str:
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
-def _summary(
-    notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None, steps: Sequence[NextStep]
-) -> str:
+def _summary(notes: Mapping[str, Any], start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
     # What to do, without the commands: those of the first two steps are below, in the next section.
-    advice = ", then ".join(title.partition(";")[0].rstrip(":.") for title, _ in steps[:2])
+    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.") for step in steps[:2])
     if curve is None:
         sentences = [_transfer_verdict(notes, advice=advice)]
     else:
@@ -119,7 +95,7 @@ def _summary(
             notice(kind, verdict.reason, advice=advice),
             *(notice("poor", each) for each in recall_poor_start(notes)),
         ]
-    shown = "".join(sentences) + figures(_key_figures(notes, scores, curve))
+    shown = "".join(sentences) + figures(_key_figures(notes, start, curve))
     if prompt := notes.get("system_prompt"):
         # After the numbers, since it says nothing about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
@@ -130,42 +106,48 @@ def _summary(
 
 def _transfer_verdict(notes: Mapping[str, Any], *, advice: str = "") -> str:
     """Return the verdict on the transfer that the model comes from, the last part of its summary, if there is one."""
-    judged = str((notes.get("verdict") or {}).get("start", "open"))
-    return "".join(notice(judged, str(verdict), advice=advice) for verdict in summarise_notes(notes)[-1:])
+    verdict = verdict_of(notes)
+    kind = "open" if verdict is None else verdict.start
+    return "".join(notice(kind, str(sentences), advice=advice) for sentences in summarise_notes(notes)[-1:])
 
 
-def _key_figures(
-    notes: Mapping[str, Any], scores: Mapping[str, float], curve: Curve | None
-) -> list[tuple[str, str, str]]:
+def _key_figures(notes: Mapping[str, Any], start: Start | None, curve: Curve | None) -> list[tuple[str, str, str]]:
     """Return the numbers that the verdict rests on, each with its name and what to compare it with."""
     entries = []
     if curve is not None:
         for language, part in curve.by_language.items():
             kept = part.at(selected_step(notes, curve))
-            name = (
-                f"bits per byte ({language}) at step {kept.step:,}"
-                if language
-                else f"bits per byte at step {kept.step:,}"
-            )
+            of_language = f" ({language})" if language else ""
+            name = f"bits per byte{of_language} at step {kept.step:,}"
             about = f"{part.first.bits_per_byte:.3f} at step 0; lower is better"
             entries.append((f"{kept.bits_per_byte:.3f}", name, about))
-    elif own := scores.get(method := str(notes.get("method"))):
+    elif start is not None and start.own_score:
         # Without the method, which may be a baseline itself.
-        others = [f"{BASELINES[name]} {scores[name]:.3f}" for name in BASELINES if name in scores and name != method]
-        entries.append((f"{own:.3f}", "bits per byte before training", "; ".join(["lower is better", *others])))
-    if text := notes.get("held_out_text"):
-        ratio = text["target_tokens"] / max(1, text["source_tokens"])
-        about = f"{text['target_tokens']:,} instead of {text['source_tokens']:,}; fewer is better"
+        others = {name: score for name, score in start.bits_per_byte.items() if name in BASELINES}
+        others.pop(start.method, None)
+        compared = [f"{BASELINES[name]} {others[name]:.3f}" for name in BASELINES if name in others]
+        about = "; ".join(["lower is better", *compared])
+        entries.append((f"{start.own_score:.3f}", "bits per byte before training", about))
+    if start is not None:
+        entries += _evidence_figures(start)
+    if graft := notes.get("graft"):  # pruned models, which no transfer wrote, have one too
+        entries.append((f"{sum(graft['origins'].values()):,}", "tokens in the vocabulary", ""))
+    return entries
+
+
+def _evidence_figures(start: Start) -> list[tuple[str, str, str]]:
+    """Return the numbers that were measured of the tokenizer and the evidence of a transfer."""
+    entries = []
+    if (text := start.text) is not None:
+        ratio = text.target_tokens / max(1, text.source_tokens)
+        about = f"{text.target_tokens:,} instead of {text.source_tokens:,}; fewer is better"
         entries.append((f"{ratio:.0%}", "of the tokens for the same text", about))
-    checked = notes.get("dictionary_check") or {}
-    if checked.get("related") is not None:
-        about = f"of {checked['words']:,} words in the dictionary; 50% is chance"
-        entries.append((f"{checked['related']:.1%}", "of related words have related translations", about))
-    if (alignment := notes.get("alignment")) and (hits := alignment_hits(alignment)):
+    if (checked := start.dictionary) is not None and checked.related is not None:
+        about = f"of {checked.words:,} words in the dictionary; 50% is chance"
+        entries.append((f"{checked.related:.1%}", "of related words have related translations", about))
+    if start.alignment and (hits := alignment_hits(start.alignment)):
         about = f"{hits[0]:,} of {hits[1]:,}, by the aligned word vectors"
         entries.append((f"{hits[0] / hits[1]:.1%}", "of held-out words are translated", about))
-    if graft := notes.get("graft"):
-        entries.append((f"{sum(graft['origins'].values()):,}", "tokens in the vocabulary", ""))
     return entries
 
 
@@ -178,41 +160,39 @@ def _next_steps(
         steps = after_transfer(folder, notes, name=name)
     else:
         steps = after_training(name, notes, curve)
-    titles = (title.removeprefix("Next, ") for title, _ in steps)  # as the section is called
-    return [(title[:1].lower() + title[1:], lines) for title, (_, lines) in zip(titles, steps, strict=True)]
+    titles = [step.title.removeprefix("Next, ") for step in steps]  # as the section is called
+    return [NextStep(title[:1].lower() + title[1:], step.commands) for title, step in zip(titles, steps, strict=True)]
 
 
-def _sentences(samples: Sequence[Mapping[str, Any]]) -> str:
+def _sentences(samples: Sequence[SegmentedLine]) -> str:
     blocks = []
     for sample in samples:
         rows = []
-        for side, name in (("source", "source tokenizer"), ("target", "target tokenizer")):
+        for side, pieces in (("source", sample.source), ("target", sample.target)):
             chips = "".join(
                 f"<span>{escape(piece) or '&nbsp;'}{f'<sup>{tokens}</sup>' if tokens > 1 else ''}</span>"
-                for piece, tokens in sample[side]
+                for piece, tokens in pieces
             )
-            count = sum(tokens for _, tokens in sample[side])
-            rows.append(
-                f'<div class="tokens {side}"><h3>{name}<b>{count} tokens</b></h3><p dir="auto">{chips}</p></div>'
-            )
+            count = sum(tokens for _, tokens in pieces)
+            title = f"<h3>{side} tokenizer<b>{count} tokens</b></h3>"
+            rows.append(f'<div class="tokens {side}">{title}<p dir="auto">{chips}</p></div>')
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
     if len(blocks) > 1:
         more = "another sentence" if len(blocks) == 2 else f"{len(blocks) - 1} more sentences"
         blocks = [blocks[0], f"<details><summary>Show {more}</summary>{''.join(blocks[1:])}</details>"]
-    several = any(tokens > 1 for sample in samples for side in ("source", "target") for _, tokens in sample[side])
+    several = any(tokens > 1 for sample in samples for _, tokens in (*sample.source, *sample.target))
     raised = hint("A raised number is the number of tokens that one character takes.") if several else ""
     return blocks[0] + raised + "".join(blocks[1:]) if blocks else ""
 
 
-def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained: bool) -> str:
+def _scores(notes: Mapping[str, Any], start: Start | None, *, is_trained: bool) -> str:
     """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
     verdict = _transfer_verdict(notes) if is_trained and not recall_poor_start(notes) else ""
-    if not scores:
+    if start is None or not start.bits_per_byte:
         return verdict
-    method = str(notes.get("method", ""))
-    ordered = {BASELINES.get(name, name): score for name, score in sorted(scores.items(), key=lambda entry: entry[1])}
-    size = (notes.get("held_out_text") or {}).get("bytes")
-    sample = f"{size:,} bytes of held-out text" if size else "held-out text"
+    ranked = sorted(start.bits_per_byte.items(), key=lambda entry: entry[1])
+    ordered = {BASELINES.get(name, name): score for name, score in ranked}
+    sample = f"{start.text.bytes:,} bytes of held-out text" if start.text is not None else "held-out text"
     about = (
         f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens: "
         "further left is better, and the axis does not begin at zero. Random rows are drawn at random, shuffled rows "
@@ -220,7 +200,7 @@ def _scores(notes: Mapping[str, Any], scores: Mapping[str, float], *, is_trained
         "vocabularies share, so the difference to them is what all of these gain together. The order may change in "
         "training: rows without evidence learn more slowly."
     )
-    return verdict + dots(ordered, marked=BASELINES.get(method, method)) + hint(about)
+    return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hint(about)
 
 
 def _further_scores(changes: Sequence[ModelChange]) -> str:
@@ -229,11 +209,11 @@ def _further_scores(changes: Sequence[ModelChange]) -> str:
     return table(measured_rows(found)) + hint("The arrow points to where scores are better.") if found else ""
 
 
-def _lengths(extension: Mapping[str, Any] | None) -> str:
+def _lengths(start: Start | None) -> str:
     """Return the length of the target text by the number of tokens that a vocabulary was extended by."""
-    if not extension:
+    if start is None or start.extension is None:
         return ""
-    points = [(added, length) for added, length in extension["tokens_per_byte"]]
+    points = [(added, length) for added, length in start.extension.tokens_per_byte]
     return draw_curves({"target language": points}, label="tokens per byte", unit="added token")
 
 
@@ -249,34 +229,6 @@ def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
     losses = [(point.step, point.loss) for point in curve.points if point.loss is not None]
     loss = draw_curves({"training loss": losses}, label="nats per token") if len(losses) > 1 else ""
     return f'<div class="plots">{draw_curves(lines)}{loss}</div>' + scores + hints
-
-
-def _origins(notes: Mapping[str, Any], mixture: Mixture) -> str:
-    names = np.array([origin.name.lower() for origin in Origin])[mixture.origin]
-    rows: dict[str, dict[str, float]] = {"all tokens": dict(Counter(names.tolist()))}
-    covered = notes.get("held_out_text") or {}
-    if covered.get("origins"):
-        rows["sample of the text"] = covered["origins"]
-    by_script: dict[str, Counter[str]] = {}
-    for token, origin in zip(mixture.target_tokens, names, strict=True):
-        script = script_of(readable_token(token, mixture.target_spelling)) if origin != "special" else "special tokens"
-        by_script.setdefault(script, Counter())[origin] += 1
-    frequent = sorted(by_script, key=lambda script: -by_script[script].total())
-    scripts: dict[str, Mapping[str, float]] = {script: by_script[script] for script in frequent[:_SCRIPTS]}
-    if len(frequent) > _SCRIPTS:
-        scripts["other scripts"] = sum((by_script[script] for script in frequent[_SCRIPTS:]), Counter())
-    bands: dict[str, Mapping[str, float]] = {}
-    start = 0
-    for end in (*(end for end in _BANDS if end < len(names)), len(names)):
-        bands[f"{start + 1:,} to {end:,}"] = Counter(names[start:end].tolist())
-        start = end
-    used = {part for row in rows.values() for part, size in row.items() if size}
-    return (
-        stacked_bars(rows, _ORIGINS)
-        + legend({part: (_ORIGINS[part], about) for part, about in _EXPLAINED.items() if part in used})
-        + f"<h3>By script</h3>{stacked_bars(scripts, _ORIGINS)}"
-        + f"<h3>By position in the vocabulary, frequent tokens first</h3>{stacked_bars(bands, _ORIGINS)}"
-    )
 
 
 def _evidence(notes: Mapping[str, Any]) -> str:
@@ -330,35 +282,3 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-_ATLAS = """
-<p class="hint" id="atlas-help">What is each token made from? Type a word or a part of one; arrow keys choose a token,
-Enter shows it, Esc clears the search. A dot before a word is a space; \\xd9 is a byte, which is a part of a character.
-</p>
-<div class="atlas">
- <div class="search">
-  <label for="atlas-query">Token</label>
-  <input id="atlas-query" type="search" role="combobox" aria-expanded="false" aria-controls="atlas-results"
-   aria-autocomplete="list" aria-describedby="atlas-help" autocomplete="off" spellcheck="false" dir="auto">
-  <ul id="atlas-results" role="listbox" aria-label="Tokens found"></ul>
- </div>
- <div id="atlas-detail" aria-live="polite"></div>
- <div class="map">
-  <canvas id="atlas-map" tabindex="0" role="img" aria-describedby="atlas-meaning"
-   aria-label="Map of all tokens; arrow keys move it, plus and minus zoom, 0 shows all of it"></canvas>
-  <div class="zoom">
-   <button type="button" data-zoom="in" aria-label="Zoom in" title="Zoom in (+)">+</button>
-   <button type="button" data-zoom="out" aria-label="Zoom out" title="Zoom out (−)">−</button>
-   <button type="button" data-zoom="all" aria-label="Show the whole map" title="Show all (0)">⤢</button>
-  </div>
-  <div id="atlas-tip" hidden></div>
-  <div class="legend" id="atlas-legend"></div>
-  <p class="hint" id="atlas-meaning">Every point is a token. Points are near each other if the embeddings of their
-  tokens are similar, by cosine, as far as a plane allows; lines lead to the most similar ones. Neither the axes nor
-  distances between far groups mean anything. Click a point to see its token; drag the map, or click it and scroll to
-  zoom.</p>
- </div>
-</div>
-<p id="atlas-status" role="status">Reading the tokens …</p>
-"""

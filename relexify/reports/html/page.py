@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from relexify.version import __version__
 
-__all__ = ["REPORT", "Section", "render"]
+__all__ = ["REPORT", "Section", "page_file", "render"]
 
 REPORT = "report.html"
 """The name of a report in an output folder."""
@@ -51,13 +51,14 @@ def render(title: str, subtitle: str, sections: Sequence[Section], *, data: byte
             for section in shown
         ),
         "VERSION": escape(__version__),
-        "STYLE": _read("style.css"),
-        "SCRIPT": _read("script.js"),
+        "STYLE": page_file("style.css"),
+        "SCRIPT": page_file("script.js"),
         "DATA": base64.b64encode(data).decode(),
     }
-    pieces = _read("template.html").split("%%")  # text and names in turn, so that no content is searched for names
+    pieces = page_file("template.html").split("%%")  # text and names in turn, so that no content is searched for names
     return "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
 
 
-def _read(name: str) -> str:
+def page_file(name: str) -> str:
+    """Return the content of a file of this package, such as `style.css`."""
     return files("relexify.reports.html").joinpath(name).read_text(encoding="utf-8")

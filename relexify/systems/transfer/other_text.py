@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relexify.storage.work import read_notes
-from relexify.systems.transfer.assessment.start import Start
+from relexify.systems.transfer.assessment.start import Start, start_of
 from relexify.text import Corpus, TextSource
 from relexify.tokens import encoder_of
 
 if TYPE_CHECKING:
     from relexify.training.curve import Curve
 
-__all__ = ["describe_other_text", "is_transferred", "warn_about_other_text"]
+__all__ = ["describe_other_text", "warn_about_other_text"]
 
 OTHER = 1.6
 """Tokens per byte, as a multiple of those in the text of the transfer, from which on a text is in another language.
@@ -35,15 +35,15 @@ def warn_about_other_text(model: str | Path, corpus: TextSource) -> None:
         model: As for `load_tokenizer`.
         corpus: Text to train the model on, whatever `Corpus.open` takes.
     """
-    notes = read_notes(model)
-    if not is_transferred(notes):
+    start = start_of(read_notes(model))
+    if start is None:
         return
     from relexify.pretrained.loading import load_tokenizer  # imports transformers, which `describe_other_text` does not
 
     lines = [line for line in Corpus.open(corpus).sample_bytes(_SAMPLE).split("\n") if line.strip()]
     tokens = sum(len(row) for row in encoder_of(load_tokenizer(model)).encode(lines))
     size = sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
-    if found := _compare(notes, tokens / max(1, size)):
+    if found := _compare(start, tokens / max(1, size)):
         logger.warning("%s: check that it is in the language of the transfer", found)
 
 
@@ -54,20 +54,15 @@ def describe_other_text(notes: Mapping[str, Any], curve: Curve) -> str:
         notes: `relexify.json` of the trained model.
         curve: The scores of the training.
     """
-    first = curve.first
-    if first.by_language or not is_transferred(notes) or not first.perplexity > 1:
+    start, first = start_of(notes), curve.first
+    if start is None or first.by_language or not first.perplexity > 1:
         return ""
-    return _compare(notes, first.bits_per_byte / math.log2(first.perplexity))  # bits per byte / bits per token
+    return _compare(start, first.bits_per_byte / math.log2(first.perplexity))  # bits per byte / bits per token
 
 
-def is_transferred(notes: Mapping[str, Any]) -> bool:
-    """Whether the notes of a model describe a transfer."""
-    return "graft" in notes and "method" in notes and not notes.get("pruned")
-
-
-def _compare(notes: Mapping[str, Any], here: float) -> str:
+def _compare(start: Start, here: float) -> str:
     """Say that a text has far more tokens per byte than that of the transfer, if it does."""
-    text = Start.from_notes(notes).text
+    text = start.text
     if text is None or here < OTHER * text.target_tokens / max(1, text.bytes):
         return ""
     there = text.target_tokens / max(1, text.bytes)

@@ -167,7 +167,7 @@ def run_transfer(
         "unigram_prior": asdict(prior) if prior else None,
         "system_prompt": prompt,
         "pairs_left_out": len(inputs.scored_pairs) if METHODS[options.method].takes("bitext") else 0,
-        "samples": segment_samples(text, source, target),
+        "samples": [asdict(sample) for sample in segment_samples(text, source, target)],
     }
     is_read = is_scored or counted_text is not None
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:

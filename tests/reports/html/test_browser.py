@@ -15,8 +15,7 @@ import pytest
 import relexify as rx
 from relexify.mixture import Origin
 from relexify.reports.html.atlas import readable_token
-from relexify.reports.html.model import _ATLAS
-from relexify.reports.html.page import Section, render
+from relexify.reports.html.page import Section, page_file, render
 from tests.reports.html.browser import browser, needs_browser
 from tests.reports.html.examples import big_atlas
 
@@ -52,7 +51,7 @@ def atlas_page(tokens, weights, tmp_path, counts=None):
         source_weights=np.array(shown),
     )
     page = tmp_path / "page.html"
-    page.write_text(render("words", "", [Section("atlas", "Atlas", _ATLAS)], data=atlas.pack()))
+    page.write_text(render("words", "", [Section("atlas", "Atlas", page_file("atlas.html"))], data=atlas.pack()))
     return page
 
 
@@ -204,7 +203,9 @@ def test_tokens_are_written_in_the_direction_of_their_script(word, direction, ta
 @pytest.mark.skipif("RELEXIFY_SLOW_TESTS" not in os.environ, reason="takes a minute: set RELEXIFY_SLOW_TESTS")
 def test_a_quarter_of_a_million_tokens_are_searched_and_drawn_while_one_waits(tab, tmp_path):
     page = tmp_path / "big.html"
-    page.write_text(render("big", "", [Section("atlas", "Atlas", _ATLAS)], data=big_atlas(250_000).pack()))
+    page.write_text(
+        render("big", "", [Section("atlas", "Atlas", page_file("atlas.html"))], data=big_atlas(250_000).pack())
+    )
     started = time.monotonic()
     tab.open(page)
     assert time.monotonic() - started < 30

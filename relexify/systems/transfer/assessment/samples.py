@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from relexify.storage.notes import read_as
 from relexify.tokens.vocabulary import copy_backend
 
 if TYPE_CHECKING:
@@ -13,7 +15,10 @@ if TYPE_CHECKING:
 
     from relexify.text import Corpus
 
-__all__ = ["segment", "segment_samples"]
+__all__ = ["Pieces", "SegmentedLine", "samples_of", "segment", "segment_samples"]
+
+Pieces = Sequence[tuple[str, int]]
+"""The pieces that a tokenizer cuts a text into, each with its number of tokens."""
 
 _SENTENCES = 3
 _SHORTEST, _LONGEST = 40, 160
@@ -22,21 +27,38 @@ _BYTES = 20_000
 """Bytes of held-out text that samples are chosen from."""
 
 
+@dataclass(frozen=True)
+class SegmentedLine:
+    """A line of text under both tokenizers.
+
+    Attributes:
+        text: The line.
+        source: Its pieces under the source tokenizer.
+        target: Its pieces under the target tokenizer.
+    """
+
+    text: str
+    source: Pieces
+    target: Pieces
+
+
+def samples_of(notes: Mapping[str, Any]) -> list[SegmentedLine]:
+    """Return the samples of `relexify.json`; none if it has none."""
+    return [read_as(SegmentedLine, {"text": "", **sample}) for sample in notes.get("samples") or ()]
+
+
 def segment_samples(
     text: Corpus, source: PreTrainedTokenizerFast, target: PreTrainedTokenizerFast
-) -> list[dict[str, Any]]:
-    """Return a few typical lines of a text, each with its pieces under both tokenizers, as plain data.
+) -> list[SegmentedLine]:
+    """Return a few typical lines of a text, each with its pieces under both tokenizers.
 
     Typical lines have about the same ratio of target to source tokens as the whole text.
     """
     lines = [line.strip() for line in text.sample_bytes(_BYTES).split("\n") if line.strip()]
     long_lines = [line for line in lines if len(line) >= _SHORTEST] or lines
     before, after = copy_backend(source), copy_backend(target)
-    samples: list[dict[str, Any]] = [
-        {"text": line, "source": segment(line, before), "target": segment(line, after)}
-        for line in map(_shorten, long_lines)
-    ]
-    counts = [(_count(sample["source"]), _count(sample["target"])) for sample in samples]
+    samples = [SegmentedLine(line, segment(line, before), segment(line, after)) for line in map(_shorten, long_lines)]
+    counts = [(_count(sample.source), _count(sample.target)) for sample in samples]
     source_total, target_total = (sum(count[side] for count in counts) for side in (0, 1))
     ratio = target_total / max(1, source_total)
     distances = [abs(target_tokens / max(1, source_tokens) - ratio) for source_tokens, target_tokens in counts]
@@ -45,7 +67,7 @@ def segment_samples(
 
 
 def segment(text: str, tokenizer: Tokenizer) -> list[tuple[str, int]]:
-    """Return the pieces that a tokenizer cuts a text into, each with its number of tokens.
+    """Return the pieces of a text.
 
     A piece has several tokens if they are the bytes of one character, none of which can be shown alone.
     """
@@ -61,7 +83,7 @@ def segment(text: str, tokenizer: Tokenizer) -> list[tuple[str, int]]:
     return pieces
 
 
-def _count(pieces: Sequence[tuple[str, int]]) -> int:
+def _count(pieces: Pieces) -> int:
     return sum(tokens for _, tokens in pieces)
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Start",
     "TextCoverage",
     "cover_text",
+    "start_of",
 ]
 
 ORIGINAL = "original"
@@ -158,6 +159,27 @@ class Start:
     trained_vocabulary: bool = False
 
     @property
+    def own_score(self) -> float | None:
+        """Bits per byte with this initialisation; None if it was not scored."""
+        return self.bits_per_byte.get(self.method)
+
+    @property
+    def original_score(self) -> float | None:
+        """Bits per byte of the source model with its own tokenizer; None if it was not scored."""
+        return self.bits_per_byte.get(ORIGINAL)
+
+    @property
+    def baseline_scores(self) -> dict[str, float]:
+        """Bits per byte with rows that no evidence was used for, by the name of the baseline."""
+        names = (name for name in BASELINES if name != ORIGINAL)
+        return {name: self.bits_per_byte[name] for name in names if name in self.bits_per_byte}
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of target tokens."""
+        return sum(self.origins.values())
+
+    @property
     def sampled(self) -> str:
         """What `text` is a sample of; see `TextCoverage`."""
         return "held-out text" if self.bits_per_byte or self.not_scored else "the corpus"
@@ -180,7 +202,7 @@ class Start:
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Start:
-        """Read the entries of `relexify.json`, of a transferred model or of one that was trained from it."""
+        """Read the entries of `relexify.json` that describe a transfer; see `start_of` for any model."""
         text, dictionary, extension = notes.get(_TEXT), notes.get(_DICTIONARY), notes.get(_EXTENSION)
         bitext = notes.get(_BITEXT)
         return cls(
@@ -198,6 +220,16 @@ class Start:
             bitext=read_as(BitextCheck, bitext) if bitext else None,
             trained_vocabulary=notes.get(_TRAINED, False),
         )
+
+
+def start_of(notes: Mapping[str, Any]) -> Start | None:
+    """Return the start of the transfer that a model, or the one it was trained from, was written by; None without one.
+
+    Args:
+        notes: `relexify.json` of any model.
+    """
+    is_transferred = "graft" in notes and "method" in notes and not notes.get("pruned")
+    return Start.from_notes(notes) if is_transferred else None
 
 
 def cover_text(

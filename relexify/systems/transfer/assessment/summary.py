@@ -11,15 +11,15 @@ from relexify.steps import ResultTable
 from relexify.storage.work import read_notes
 from relexify.systems.transfer.assessment.start import (
     BASELINES,
-    ORIGINAL,
     BitextCheck,
     DictionaryCheck,
     ExtensionCheck,
     Start,
     TextCoverage,
+    start_of,
 )
-from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge
-from relexify.systems.transfer.other_text import describe_other_text, is_transferred
+from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge, verdict_of
+from relexify.systems.transfer.other_text import describe_other_text
 from relexify.training.curve import TARGET
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
 
 def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Summarise the transfer that a model comes from, by its `relexify.json`; empty if there was none."""
-    return _summarise(Start.from_notes(notes)) if is_transferred(notes) else []
+    start = start_of(notes)
+    return [] if start is None else _summarise(start)
 
 
 def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
@@ -82,10 +83,10 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     """
     training = notes.get("training") or {}
     # Notes without `from_trained` leave open whether this is the first training of the model.
-    if training.get("from_trained", True) or not is_transferred(notes) or "compression" in notes:
+    start = start_of(notes)
+    if training.get("from_trained", True) or start is None or "compression" in notes:
         return []
-    start = Start.from_notes(notes)
-    own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
+    own, original = start.own_score, start.original_score
     # With text of both languages, the score is the mean of theirs.
     here = (curve.first.by_language or {TARGET: curve.first.bits_per_byte}).get(TARGET)
     if own is None or original is None or start.text is None or here is None:
@@ -118,11 +119,10 @@ def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:
     Args:
         notes: `relexify.json` of the trained model, which has the verdict on the transfer.
     """
-    verdict = notes.get("verdict") or {}
-    if verdict.get("start") != "poor" or not is_transferred(notes):
+    verdict = verdict_of(notes)
+    if verdict is None or verdict.start != "poor" or start_of(notes) is None:
         return []
-    reason = verdict["reason"]
-    return [f"The transfer that it started from was a poor start. {reason} Repair this before a long training."]
+    return [f"The transfer that it started from was a poor start. {verdict.reason} Repair this before a long training."]
 
 
 def alignment_precision(output: Path) -> dict[str, float]:
@@ -163,7 +163,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
 
 def _origins_table(start: Start) -> ResultTable:
     """Return the rows by origin: as shares of the vocabulary and, if there is any, of the text."""
-    total = max(1, sum(start.origins.values()))
+    total = max(1, start.vocabulary_size)
     means = (Fallback.MEAN, Fallback.NEAR_MEAN)
     filled = "mean of all rows of the model" if start.fallback in means else "random"
     names = {**_ORIGINS, "none": f"no evidence: {filled}"}

@@ -30,11 +30,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from relexify.storage.files import format_size
-from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL, DictionaryCheck, Start, TextCoverage
+from relexify.storage.notes import read_as
+from relexify.systems.transfer.assessment.start import BASELINES, DictionaryCheck, Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
 from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 
-__all__ = ["Verdict", "alignment_hits", "judge"]
+__all__ = ["Verdict", "alignment_hits", "judge", "verdict_of"]
 
 NOISE = 0.05
 """Precision at 1 below which aligned vectors are useless: 19 of 20 nearest words are wrong."""
@@ -62,6 +63,8 @@ only 0.024 in Chinese, whose dictionary has many rare synonyms, but covers far m
 
 DEFAULT = "blend"
 """The method that combines all types of evidence."""
+TRANSLATIONS = frozenset({"dictionary", "bitext", "rotation", "donor"})
+"""Options with evidence of what target words mean in the source language."""
 SMALL_VOCABULARY = 4_000
 """Tokens below which a vocabulary that does not shorten the text is called too small. A choice, not a measurement."""
 LITTLE_SAVING = 0.1
@@ -107,10 +110,15 @@ def judge(start: Start) -> Verdict:
     return replace(verdict, reason=verdict.reason + _describe_bitext(start) + _describe_rare_tokens(start, verdict))
 
 
+def verdict_of(notes: Mapping[str, Any]) -> Verdict | None:
+    """Return the verdict that `relexify.json` has on the transfer of a model; None if there was none."""
+    verdict = notes.get("verdict")
+    return read_as(Verdict, verdict) if verdict else None
+
+
 def _judge(start: Start) -> Verdict:  # noqa: PLR0911
     """Judge a transfer to a language that the model does not know."""
-    baselines = {name: start.bits_per_byte[name] for name in ("random", "shuffle") if name in start.bits_per_byte}
-    own = start.bits_per_byte.get(start.method)
+    baselines, own = start.baseline_scores, start.own_score
     gain = min(baselines.values()) - own if baselines and own is not None else None
     has_evidence = any(count for origin, count in start.origins.items() if origin not in ("none", "special"))
     if start.method in baselines or not has_evidence:
@@ -270,16 +278,24 @@ def _knows_language(start: Start) -> bool:
 
     Its tokenizer then needs few tokens for a word, and it predicts the text better than with the new vocabulary.
     """
-    text, own, original = start.text, start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
-    if text is None or start.extension is not None or text.target_tokens <= (1 - LITTLE_SAVING) * text.source_tokens:
+    text, own, original = start.text, start.own_score, start.original_score
+    if text is None or not _hardly_shortens(start):
         return False
     is_better = own is None or original is None or original < own
     return is_better and text.source_tokens < KNOWN_LENGTH[text.unit] * text.words
 
 
+def _hardly_shortens(start: Start) -> bool:
+    """Whether a new tokenizer, which replaces the model's own, saves less than `LITTLE_SAVING` of the tokens."""
+    text = start.text
+    if text is None or start.extension is not None:
+        return False
+    return text.target_tokens > (1 - LITTLE_SAVING) * text.source_tokens
+
+
 def _judge_known(start: Start) -> Verdict:
     """Judge a transfer to a language that the model knows."""
-    text, own, original = start.text, start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
+    text, own, original = start.text, start.own_score, start.original_score
     found = "The model seems to know the language of this text already"
     if text is not None:
         found += (
@@ -317,7 +333,7 @@ def _describe_bitext(start: Start) -> str:
 
 def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
     """Say that a trained vocabulary is too large for its text; empty if it is not, or if more text is needed anyway."""
-    tokens, size = sum(start.origins.values()), start.corpus_bytes
+    tokens, size = start.vocabulary_size, start.corpus_bytes
     if not start.trained_vocabulary or size is None or not FEWEST_BYTES <= size < BYTES_PER_TOKEN * tokens:
         return ""
     if "vocab_size" in verdict.changes:
@@ -333,7 +349,7 @@ def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
 
 def _judge_length(start: Start, text: TextCoverage) -> Verdict:
     """Judge a transfer whose tokenizer does not shorten the text."""
-    size = sum(start.origins.values())
+    size = start.vocabulary_size
     found = (
         f"The new tokenizer needs no fewer tokens for the text ({text.target_tokens:,}) than the model's own "
         f"({text.source_tokens:,})"
@@ -351,7 +367,7 @@ def _judge_length(start: Start, text: TextCoverage) -> Verdict:
 def _unless_too_long(start: Start, verdict: Verdict) -> Verdict:
     """Return a verdict, but as open if the new tokenizer hardly shortens the text."""
     text = start.text
-    if text is None or start.extension is not None or text.target_tokens <= (1 - LITTLE_SAVING) * text.source_tokens:
+    if text is None or not _hardly_shortens(start):
         return verdict
     saved = (
         f"The new tokenizer saves only {1 - text.target_tokens / text.source_tokens:.0%} of the tokens "
@@ -368,7 +384,7 @@ def _compared_with_original(start: Start, *, is_known: bool = False) -> str:
         start: What is known about the transfer.
         is_known: Whether the sentence before has the model's own score.
     """
-    own, original = start.bits_per_byte.get(start.method), start.bits_per_byte.get(ORIGINAL)
+    own, original = start.own_score, start.original_score
     if own is None or original is None or start.text is None:
         return ""
     ratio = start.text.target_tokens / max(1, start.text.source_tokens)
@@ -384,15 +400,14 @@ def _is_text_alone(start: Start) -> bool:
     """Whether tokens are built from the text and the two tokenizers alone."""
     if start.method == "fvt":
         return True  # whatever was given
-    translations = {"dictionary", "bitext", "rotation", "donor"}
-    is_given = start.given is None or bool(translations & set(start.given))
+    is_given = start.given is None or not TRANSLATIONS.isdisjoint(start.given)
     return start.method == DEFAULT and not is_given and start.alignment is None
 
 
 def _missing_evidence(start: Start) -> str:
     """Say which evidence to add if there are no translations at all."""
     given = start.given
-    if given is None or {"dictionary", "bitext", "rotation", "donor"} & set(given):
+    if given is None or not TRANSLATIONS.isdisjoint(given):
         return ""
     has_source_text = not {"source_corpus", "source_vectors"}.isdisjoint(given)
     or_text = "" if has_source_text else ", or text in the model's language (--source-corpus)"
@@ -438,7 +453,7 @@ def _complaint(start: Start) -> Verdict | None:
                 "languages, and that its columns belong together; or leave it out.",
                 {"dictionary": None},
             )
-    total = max(1, sum(start.origins.values()))
+    total = max(1, start.vocabulary_size)
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
     if missing > 0.5:
         return Verdict(

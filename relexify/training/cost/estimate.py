@@ -6,7 +6,7 @@ for it. Communication between GPUs is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,10 @@ from transformers import PreTrainedModel
 from relexify.errors import InputError, MissingExtra
 from relexify.pretrained.loading import meta_model
 from relexify.training.cost.hardware import MOST_GPUS, USABLE, USED_BANDWIDTH, Gpu, choose_gpus, utilisation_of
-from relexify.training.cost.stage import Memory, stage_cost
+from relexify.training.cost.stage import Memory, StageCost, stage_costs
 from relexify.training.options import WHOLE_STATE, Training
 from relexify.training.plan import plan_stages
-from relexify.training.rates import choose_optimiser, hidden_width
+from relexify.training.rates import hidden_width
 from relexify.training.trainable import check_trainable
 
 __all__ = ["Estimate", "estimate"]
@@ -113,6 +113,23 @@ def estimate(
     return [_estimate(shaped, training, changes, kind, gpus, utilisation) for changes in ways]
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """One way to distribute a training over GPUs.
+
+    Attributes:
+        gpus: Number of GPUs.
+        is_sharded: As in `Estimate`.
+        micro_batch: As in `Estimate`.
+        memory: As in `Estimate`.
+    """
+
+    gpus: int
+    is_sharded: bool
+    micro_batch: int
+    memory: Memory
+
+
 def _estimate(
     model: PreTrainedModel,
     requested: Training,
@@ -123,14 +140,49 @@ def _estimate(
 ) -> Estimate:
     """Return the cost with the fewest GPUs and the largest micro-batch that fit; with the least memory if none do."""
     training = replace(requested, **changes)
-    if not training.stages:
-        training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
-    stages = [stage_cost(model, stage, training) for stage in plan_stages(training)]
+    stages = stage_costs(model, training)
+    layouts = _layouts(stages, training, gpus)
+    fitting = [layout for layout in layouts if layout.memory.total <= USABLE * gpu.memory]
+    chosen = fitting[0] if fitting else min(layouts, key=lambda layout: layout.memory.total)
+    # Without FSDP, every GPU updates all parameters.
+    times = 1 if chosen.is_sharded else chosen.gpus
+    step_operations = [times * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
+    operations = sum(stage.steps * each for stage, each in zip(stages, step_operations, strict=True))
+    traffic = sum(
+        stage.steps * (times * stage.traffic + training.tokens_per_step * stage.adapter_traffic) for stage in stages
+    )
+    return Estimate(
+        changes=changes,
+        gpus=chosen.gpus,
+        is_sharded=chosen.is_sharded,
+        micro_batch=chosen.micro_batch,
+        parameters=model.num_parameters(),
+        trained=max(stage.trained for stage in stages),
+        tokens=training.steps * training.tokens_per_step,
+        operations=operations,
+        memory=chosen.memory,
+        fits=bool(fitting),
+        utilisation=utilisation,
+        seconds=operations / (chosen.gpus * gpu.operations * utilisation)
+        + traffic / (chosen.gpus * gpu.bandwidth * USED_BANDWIDTH),
+    )
+
+
+def _layouts(stages: Sequence[StageCost], training: Training, gpus: int | None) -> list[_Layout]:
+    """Return every number of GPUs, fewest first, without and with FSDP, and every micro-batch, largest first.
+
+    Args:
+        stages: The stages; memory is that of the one that takes the most.
+        training: The options.
+        gpus: The number of GPUs; any power of 2 if None.
+
+    Raises:
+        InputError: The batch cannot be divided over the GPUs.
+    """
     can_shard = (
         not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
     )
-    # Every number of GPUs, fewest first, without and with FSDP, and every micro-batch, largest first.
-    ways = []
+    layouts = []
     for number in [gpus] if gpus else [2**power for power in range(MOST_GPUS.bit_length())]:
         for is_sharded in (False, True) if can_shard and number > 1 else (False,):
             for size in _micro_batches(training, number):
@@ -139,39 +191,17 @@ def _estimate(
                 memories = [
                     stage.memory(tokens, number, is_sharded=is_sharded, accumulates=accumulates) for stage in stages
                 ]
-                ways.append((number, is_sharded, size, max(memories, key=lambda memory: memory.total)))
-    if not ways:
-        if training.micro_batch and training.batch % (gpus or 1) == 0:
-            raise InputError(
-                f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
-                "GPUs: give a batch that is a multiple of both, or another micro_batch"
-            )
+                most = max(memories, key=lambda memory: memory.total)
+                layouts.append(_Layout(number, is_sharded, size, most))
+    if layouts:
+        return layouts
+    if training.micro_batch and training.batch % (gpus or 1) == 0:
         raise InputError(
-            f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
+            f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
+            "GPUs: give a batch that is a multiple of both, or another micro_batch"
         )
-    fitting = [way for way in ways if way[-1].total <= USABLE * gpu.memory]
-    number, is_sharded, size, memory = fitting[0] if fitting else min(ways, key=lambda way: way[-1].total)
-    # Without FSDP, every GPU updates all parameters.
-    times = 1 if is_sharded else number
-    step_operations = [times * stage.per_step + training.tokens_per_step * stage.per_token for stage in stages]
-    operations = sum(stage.steps * each for stage, each in zip(stages, step_operations, strict=True))
-    traffic = sum(
-        stage.steps * (times * stage.traffic + training.tokens_per_step * stage.adapter_traffic) for stage in stages
-    )
-    return Estimate(
-        changes=changes,
-        gpus=number,
-        is_sharded=is_sharded,
-        micro_batch=size,
-        parameters=model.num_parameters(),
-        trained=max(stage.trained for stage in stages),
-        tokens=training.steps * training.tokens_per_step,
-        operations=operations,
-        memory=memory,
-        fits=bool(fitting),
-        utilisation=utilisation,
-        seconds=operations / (number * gpu.operations * utilisation)
-        + traffic / (number * gpu.bandwidth * USED_BANDWIDTH),
+    raise InputError(
+        f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
     )
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from transformers import PreTrainedModel
 
 from relexify.pretrained.kinds import kind_of_config
 from relexify.training.cost.hardware import utilisation_of
 from relexify.training.cost.peak import matrix_peak
-from relexify.training.cost.stage import stage_cost
+from relexify.training.cost.stage import stage_costs
 from relexify.training.options import Training
-from relexify.training.plan import plan_stages
-from relexify.training.rates import choose_optimiser, hidden_width
+from relexify.training.rates import hidden_width
 
 __all__ = ["seconds_here"]
 
@@ -38,9 +35,7 @@ def seconds_here(model: PreTrainedModel, training: Training) -> float | None:
     """
     if kind_of_config(model.config) is not None:
         return None
-    if not training.stages:
-        training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
-    costs = [stage_cost(model, stage, training) for stage in plan_stages(training)]
+    costs = stage_costs(model, training)
     operations = sum(cost.steps * (cost.per_step + training.tokens_per_step * cost.per_token) for cost in costs)
     if operations < FEW_OPERATIONS:
         return 0.0

@@ -24,7 +24,7 @@ keeps their inputs: the outputs of its norms, and the product inside the feed-fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -37,14 +37,15 @@ from relexify.training.engine.muon import POLYNOMIALS
 from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
 from relexify.training.options import DORA, LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
+from relexify.training.plan import plan_stages
 from relexify.training.protocol import lexical_parameter_names
-from relexify.training.rates import Rates, hidden_width
+from relexify.training.rates import Rates, choose_optimiser, hidden_width
 
-__all__ = ["Memory", "StageCost", "stage_cost"]
+__all__ = ["Memory", "StageCost", "stage_cost", "stage_costs"]
 
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
-"""Numbers of a parameter from which on bitsandbytes quantises and pages its moments, and those of a block."""
+"""The fewest numbers of a parameter whose moments bitsandbytes quantises, and pages, and the numbers of a block."""
 
 ADAPTER_TRAFFIC = 11
 """Bytes that an adapter of LoRA reads and writes for each input and output of its matrix, per token.
@@ -153,6 +154,18 @@ class StageCost:
         return max(at_loss, at_optimiser, key=lambda memory: memory.total)
 
 
+def stage_costs(model: PreTrainedModel, training: Training) -> list[StageCost]:
+    """Count operations and bytes of all stages, with the optimiser that is chosen if none is given.
+
+    Args:
+        model: The model; it may be on the meta device.
+        training: The options.
+    """
+    if not training.stages:
+        training = replace(training, optimiser=choose_optimiser(training, hidden_width(model)))
+    return [stage_cost(model, stage, training) for stage in plan_stages(training)]
+
+
 def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> StageCost:
     """Count operations and bytes of a stage, by the rules at the head of this module.
 
@@ -162,23 +175,13 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         training: The options.
     """
     found = _count(model, stage, training)
-    head = model.get_output_embeddings().weight
-    layers, width = int(model.config.get_text_config().num_hidden_layers), hidden_width(model)
-    is_encoder = architecture_of(model) == "encoder"
-    label_share = training.masking if is_encoder else 1.0
-
-    # Operations per token: 2 forward, 2 backward, and 2 for the gradient of what is trained.
-    inner = sum(matrix.used_numbers * (6 if matrix.name in found.trained else 4) for matrix in found.matrices)
-    attention = (12 if is_encoder else 6) * layers * training.length * width
+    head, layers, width = model.get_output_embeddings().weight, _count_layers(model), hidden_width(model)
+    label_share = training.masking if architecture_of(model) == "encoder" else 1.0
     is_head_trained = any(
         parameter is head
         for name, parameter in model.named_parameters(remove_duplicate=False)  # a tied head has two names
         if name in found.trained
     )
-    predicting = (6 if is_head_trained else 4) * head.numel() * label_share
-    recomputed = 0.0
-    if training.checkpoint_activations:  # another forward pass: a third of the operations of attention
-        recomputed = 2 * sum(matrix.used_numbers for matrix in found.matrices) + attention / 3
 
     # Bytes of parameters, and of copies in bfloat16.
     inner_bytes = _BFLOAT16 if training.inner_precision == "bfloat16" else _FLOAT32
@@ -188,32 +191,17 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
     if inner_bytes != _BFLOAT16:
         copied += sum(matrix.numbers for matrix in found.matrices)
 
-    # Activations per token.
-    config = model.config.get_text_config()
-    heads = getattr(config, "num_attention_heads", None) or 1
-    head_width = getattr(config, "head_dim", None) or width // heads
-    attended = heads * head_width  # the width of attention
-    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * attended
-    with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
-    if with_gradient:
-        key_heads = getattr(config, "num_key_value_heads", None) or heads
-        kept += _normalised(model, heads, key_heads, head_width)
-        # The matrix at the end of a feed-forward network reads neither the width of the model nor that of attention.
-        ends = [each for each in with_gradient if each.outputs == width and each.inputs not in (width, attended)]
-        kept += sum(matrix.inputs * matrix.used for matrix in ends)
-        kept += len(found.adapted) * (training.lora_rank or 0)  # the outputs of A
-    if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
-        kept = layers * width + kept // layers
     muon_sizes = [matrix.numbers for matrix in found.orthogonalised]
     trained = sum(found.sizes[name] for name in found.trained_parameters) + found.adapters
     state_bytes, resident_bytes = (
         _optimiser_bytes(found, bytes_of, trained_bytes, stage, training, with_paged=with_paged)
         for with_paged in (True, False)
     )
+    predicting = (6 if is_head_trained else 4) * head.numel() * label_share
     return StageCost(
         steps=stage.steps,
         trained=trained,
-        per_token=inner + 6 * found.adapters + predicting + attention + recomputed,
+        per_token=_layer_operations(model, found, training) + predicting,
         adapter_traffic=ADAPTER_TRAFFIC * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
         per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
         traffic=2 * state_bytes + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
@@ -226,7 +214,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         # In float32, where chunks are summed, and that of a chunk in bfloat16
         head_gradient=is_head_trained * head.numel() * (_FLOAT32 + _BFLOAT16),
         optimiser=resident_bytes,
-        activations=(kept + AROUND_LAST_NORM * width) * _BFLOAT16,
+        activations=(_layer_activations(model, found, training) + AROUND_LAST_NORM * width) * _BFLOAT16,
         logits=head.shape[0] * label_share * _BFLOAT16,
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
         is_recorded=not training.checkpoint_activations,
@@ -287,6 +275,41 @@ def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted
         adapter_sizes=adapter_sizes,
         orthogonalised=[matrix for matrix in matrices if stage.optimiser == MUON and matrix.name in trained],
     )
+
+
+def _count_layers(model: PreTrainedModel) -> int:
+    return int(model.config.get_text_config().num_hidden_layers)
+
+
+def _layer_operations(model: PreTrainedModel, found: _Counted, training: Training) -> float:
+    """Return the operations per token in the layers: 2 forward, 2 backward, 2 for the gradient of what is trained."""
+    inner = sum(matrix.used_numbers * (6 if matrix.name in found.trained else 4) for matrix in found.matrices)
+    by_position = 12 if architecture_of(model) == "encoder" else 6
+    attention = by_position * _count_layers(model) * training.length * hidden_width(model)
+    recomputed = 0.0
+    if training.checkpoint_activations:  # another forward pass: a third of the operations of attention
+        recomputed = 2 * sum(matrix.used_numbers for matrix in found.matrices) + attention / 3
+    return inner + 6 * found.adapters + attention + recomputed
+
+
+def _layer_activations(model: PreTrainedModel, found: _Counted, training: Training) -> int:
+    """Return how many numbers per token the layers keep for the backward pass, in bfloat16."""
+    config, layers, width = model.config.get_text_config(), _count_layers(model), hidden_width(model)
+    heads = getattr(config, "num_attention_heads", None) or 1
+    head_width = getattr(config, "head_dim", None) or width // heads
+    attended = heads * head_width  # the width of attention
+    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * attended
+    with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
+    if with_gradient:
+        key_heads = getattr(config, "num_key_value_heads", None) or heads
+        kept += _normalised(model, heads, key_heads, head_width)
+        # The matrix at the end of a feed-forward network reads neither the width of the model nor that of attention.
+        ends = [each for each in with_gradient if each.outputs == width and each.inputs not in (width, attended)]
+        kept += sum(matrix.inputs * matrix.used for matrix in ends)
+        kept += len(found.adapted) * (training.lora_rank or 0)  # the outputs of A
+    if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
+        kept = layers * width + kept // layers
+    return kept
 
 
 def _optimiser_bytes(

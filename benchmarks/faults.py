@@ -34,7 +34,7 @@ from pathlib import Path
 
 import torch
 
-from relexify.cli.app import main as run_relexify
+import relexify.cli.app
 from tests import pico
 
 SIZE = 330
@@ -336,7 +336,7 @@ def start(
         if namespace:
             _enter_namespace()
         sys.argv = ["relexify", *map(str, command(given)), *(["--overwrite"] if overwrite else [])]
-        run_relexify()
+        relexify.cli.main()
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else 0
     except KeyboardInterrupt:

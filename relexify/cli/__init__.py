@@ -15,14 +15,19 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command; Ctrl-C ends it without a traceback even while its modules are imported."""
+    """Run the command; Ctrl-C ends it without a traceback, also while modules are imported and in its last lines."""
     _prepare_streams()
     try:
         from relexify.cli.app import main as run
+
+        run()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
-    run()
+    finally:
+        # `python -m` ends with SIGINT, whatever the status, if a KeyboardInterrupt has left an exec of a string, as in
+        # dataclass(). Python forgets this when it executes another string.
+        exec("")
 
 
 def _prepare_streams() -> None:

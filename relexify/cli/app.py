@@ -145,14 +145,14 @@ def main() -> None:
         _move_to_front(option)
     _move_to_front("--processes", has_value=True)
     quieten_libraries()
+    received: list[int] = []
     try:
         _check_arguments(sys.argv[1:])
-        with _terminated_like_interrupted() as received:
-            try:
-                status = app(standalone_mode=False)
-            except KeyboardInterrupt:  # before the app can catch it, or after
-                status = INTERRUPTED
+        with _terminated_like_interrupted(received):
+            status = app(standalone_mode=False)
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before the app can catch it, or after
+        status = INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -169,19 +169,21 @@ def main() -> None:
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Iterator[list[int]]:
-    """Let some signals end the command as Ctrl-C does, so that temporary files are removed; yield those received."""
-    received: list[int] = []
+def _terminated_like_interrupted(received: list[int]) -> Iterator[None]:
+    """Let some signals end the command as Ctrl-C does, so that temporary files are removed; append those received."""
+    running = True
 
     def interrupt(number: int, _: FrameType | None) -> None:
         received.append(number)
-        raise KeyboardInterrupt
+        if running:
+            raise KeyboardInterrupt
 
     handled = [number for number in TERMINATING if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores SIGHUP
     before = {number: signal.signal(number, interrupt) for number in handled}
     try:
-        yield received
+        yield
     finally:
+        running = False  # an exception in the next lines would leave a handler in place
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 import shutil
 import signal
@@ -11,6 +13,8 @@ import sys
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from relexify import cli as relexify_cli
+from relexify.cli import app
 from tests.cli.command import assert_error, relexify, run_until_killed, run_until_signalled, start
 from tests.cli.conftest import SIZE
 
@@ -110,6 +114,74 @@ def test_an_interruption_while_modules_are_imported_prints_no_traceback():
     )
     process = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (process.returncode, process.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_generated_code_gives_its_status(number, tmp_path):
+    """After such an interruption, `python -m` ends with SIGINT by itself."""
+    (tmp_path / "interrupted.py").write_text(
+        "import builtins, os, signal, relexify.cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "real = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name == 'relexify.version':\n"
+        f"        exec('os.kill(os.getpid(), {int(number)})')\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "relexify.cli.main()\n"
+    )
+    command = [sys.executable, "-m", "interrupted", "--version"]
+    process = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert process.returncode == 128 + number
+    assert "run the same command again to resume" in process.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_line_ends_the_command_with_its_status(number, monkeypatch):
+    """Every line that `app.py` runs; before its handlers are in place, SIGTERM has its default disposition."""
+    monkeypatch.setattr(sys, "argv", ["relexify", "--version"])
+    statuses = []
+    for line in itertools.count(1):
+        before = signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _exit)
+        try:
+            status, is_signalled = _signalled_at(line, number)
+        finally:
+            signal.signal(number, before)
+        if not is_signalled:
+            break
+        statuses.append(status)
+    assert len(statuses) > 50
+    assert set(statuses) <= {0, 128 + number}
+    assert 128 + number in statuses
+
+
+def _signalled_at(line: int, number: signal.Signals) -> tuple[int | str, bool]:
+    """Send a signal when the command runs its nth line of `app.py`; return its status, and whether it had as many."""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_filename != app.__file__:
+            return None
+        lines += event == "line"
+        if event == "line" and lines == line:
+            os.kill(os.getpid(), number)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        relexify_cli.main()
+    except SystemExit as leaving:
+        return leaving.code or 0, lines >= line
+    except KeyboardInterrupt as error:
+        return f"a traceback, from line {error.__traceback__.tb_next.tb_lineno}", True
+    finally:
+        sys.settrace(None)
+    return 0, lines >= line
+
+
+def _exit(number, _):
+    sys.exit(128 + number)
 
 
 def test_the_command_leaves_garbage_collection_as_it_is():

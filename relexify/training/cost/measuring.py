@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from transformers import PreTrainedModel
 
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of
 from relexify.pretrained.fresh import fresh_model
+from relexify.progress import Advance, report_to, track
 from relexify.scoring import HeldOut
 from relexify.training.cost.peak import matrix_peak
 from relexify.training.data.batches import Batch
@@ -29,7 +31,7 @@ from relexify.training.trainable import check_trainable
 __all__ = ["Measured", "measure_training"]
 
 GPU_STEPS, CPU_STEPS = 30, 3
-"""Steps of a measurement; the first ones, with compilation and first allocations, do not count."""
+"""Steps of a measurement."""
 CPU_BATCH = 2
 """Sequences per step on a CPU, where steps of usual size take minutes. The optimiser takes the same time in each step,
 however many sequences it has, so its share is corrected afterwards."""
@@ -41,6 +43,7 @@ class Measured:
 
     Attributes:
         device: Name of the GPU, or `CPU`.
+        steps: Measured steps; the first ones, with compilation and first allocations, do not count.
         batch: Sequences per measured step.
         tokens_per_second: Speed with the batch of the training, without compilation.
         memory: Peak memory of the GPU in bytes; None on a CPU.
@@ -48,6 +51,7 @@ class Measured:
     """
 
     device: str
+    steps: int
     batch: int
     tokens_per_second: float
     memory: int | None
@@ -94,7 +98,8 @@ def measure_training(model: str | Path, training: Training) -> Measured:
     steps, batch = (GPU_STEPS, training.batch) if on_gpu else (CPU_STEPS, min(CPU_BATCH, training.batch))
     check_trainable(made, training)
     tokens_per_step = training.tokens_per_step
-    training = fill_in_options(training, made)
+    with _without_training_log():
+        training = fill_in_options(training, made)
     stage = replace(plan_stages(training)[-1], steps=steps, warmup_steps=0)
     training = replace(
         training,
@@ -111,7 +116,12 @@ def measure_training(model: str | Path, training: Training) -> Measured:
     )
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
-    with tempfile.TemporaryDirectory() as folder, _optimiser_times() as times:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _shown_as_measurement(steps),
+        _without_training_log(),
+        _optimiser_times() as times,
+    ):
         result = train_stage(made, _random_data(made, training), stage, training, Path(folder))
     speed = 0.0
     if result.tokens_per_second:
@@ -121,11 +131,37 @@ def measure_training(model: str | Path, training: Training) -> Measured:
         speed = tokens_per_step / (rest + optimiser)
     return Measured(
         device=torch.cuda.get_device_name() if on_gpu else "CPU",
+        steps=steps,
         batch=batch,
         tokens_per_second=speed,
         memory=torch.cuda.max_memory_allocated() if on_gpu else None,
         peak=matrix_peak(torch.bfloat16 if on_gpu else torch.float32),
     )
+
+
+@contextmanager
+def _without_training_log() -> Iterator[None]:
+    """Hide what a training logs, except warnings: rates and scores of random weights say nothing about the speed."""
+    log = logging.getLogger("relexify.training")
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@contextmanager
+def _shown_as_measurement(steps: int) -> Iterator[None]:
+    """Report the steps of the training inside as those of one task, and neither its loss nor its scoring."""
+    with track("measuring", steps) as advance:
+
+        @contextmanager
+        def reporter(description: str, total: int | None = None) -> Iterator[Advance]:
+            yield lambda amount, status="": advance(amount) if description == "training" else None
+
+        with report_to(reporter):
+            yield
 
 
 @contextmanager

@@ -80,9 +80,10 @@ def estimate(
         count = f"{first.parameters / 1e9:,.2f} billion"
     about = (
         f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
-        f"{options.batch} x {options.length}; {gpu.upper()} at {first.utilisation:.0%} of its peak."
+        f"{options.batch} x {options.length}."
     )
-    print_summary([about, ResultTable("Estimates", [_HEADER, *map(_row, estimates)])])
+    title = f"Estimates for {gpu.upper()} GPUs, at {first.utilisation:.0%} of their peak"
+    print_summary([about, ResultTable(title, [_HEADER, *map(_row, estimates)])])
     measured = None
     if measure:
         from relexify.training.cost.measuring import measure_training
@@ -90,7 +91,9 @@ def estimate(
         with bars():
             measured = measure_training(model, replace(options, micro_batch=first.micro_batch))
         # One GPU orthogonalises all matrices once, whatever the number of GPUs that is estimated.
-        _print_measured(measured, estimate_costs(model, options, gpu=gpu, gpus=1)[0])
+        _print_measured(measured, options.length, estimate_costs(model, options, gpu=gpu, gpus=1)[0])
+    else:
+        print_summary(["To measure how long it takes on this machine, add --measure."])
     emit(estimates=estimates, measured=measured)
 
 
@@ -118,15 +121,20 @@ def _row(estimate: Estimate) -> list[str]:
     ]
 
 
-def _print_measured(measured: Measured, estimated: Estimate) -> None:
-    """Print what was measured beside what was estimated, and how long the training would take here."""
+def _print_measured(measured: Measured, length: int, estimated: Estimate) -> None:
+    """Print how fast this machine is, how long the training takes on it, and how well that uses it."""
     reached = estimated.operations / estimated.tokens * measured.tokens_per_second
     text = (
-        f"Measured on this {measured.device}, in steps of {measured.batch} sequences: "
-        f"{measured.tokens_per_second:,.0f} tokens/s, {reached / 1e12:,.2f} TFLOP/s, "
-        f"{reached / measured.peak:.0%} of a large matrix product here ({measured.peak / 1e12:,.1f}). "
+        f"Measured on this machine ({measured.device}), in {measured.steps} steps of {measured.batch} x {length}: "
+        f"{measured.tokens_per_second:,.0f} tokens/s, so that the training takes about "
+        f"{format_duration(estimated.tokens / measured.tokens_per_second)} here, without scoring. "
+        f"That is {_speed(reached)}, {reached / measured.peak:.0%} of a large matrix product ({_speed(measured.peak)})."
     )
     if measured.memory is not None:
-        text += f"Peak memory: {measured.memory / 1e9:,.1f} GB. "
-    text += f"The training would take {format_duration(estimated.tokens / measured.tokens_per_second)} on it."
+        text += f" Peak memory: {measured.memory / 1e9:,.1f} GB."
     print_summary([text])
+
+
+def _speed(operations: float) -> str:
+    """Return operations per second in a unit in which they are readable, on a CPU and on a GPU."""
+    return f"{operations / 1e12:,.0f} TFLOP/s" if operations >= 1e13 else f"{operations / 1e9:,.1f} GFLOP/s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 from relexify.training.cost.measuring import Measured
@@ -14,10 +15,17 @@ def test_a_config_alone_is_estimated_and_measured(world, tmp_path):
     size = ("--tokens", "1e5", "--batch", "4", "--length", "16")
     shown = relexify("estimate", tmp_path, *size, "--gpu", "a100", "--measure")
     assert shown.status == 0, shown.err
-    assert "100,032 tokens in 1,563 steps of 4 x 16; A100 at 35% of its peak" in shown.out
+    assert "100,032 tokens in 1,563 steps of 4 x 16." in shown.out
+    assert "Estimates for A100 GPUs, at 35% of their peak" in shown.out
     assert "as requested" in shown.out
     assert "--set lora_rank=16 --set inner_precision=bfloat16 --set checkpoint_activations=true" in shown.out
-    assert "Measured on this CPU, in steps of 2 sequences" in shown.out
+    assert "add --measure" not in shown.out
+    last = shown.out.splitlines()[-1]
+    assert last.startswith("Measured on this machine (CPU), in 3 steps of 2 x 16: ")
+    assert re.search(r"tokens/s, so that the training takes about .* here, without scoring\.", last)
+    # Not the scores of random weights, and nothing about a run that the user did not start.
+    assert [line for line in shown.err.splitlines() if "loading torch" not in line] == []
+    assert "add --measure" in relexify("estimate", tmp_path, *size).out
     first = json.loads(relexify("estimate", tmp_path, *size, "--json").out)["estimates"][0]
     assert f"{first['parameters'] / 1e6:.2f} million parameters" in shown.out
     assert (first["gpus"], first["fits"], first["tokens"]) == (1, True, 100_032)
@@ -41,10 +49,11 @@ def test_own_stages_have_their_own_steps(world):
 
 
 def test_what_is_measured_does_not_depend_on_the_number_of_gpus(world, monkeypatch):
-    measured = Measured("CPU", 2, 100.0, None, 1e6)
+    measured = Measured("CPU", 3, 2, 100.0, None, 3.5e10)
     monkeypatch.setattr("relexify.training.cost.measuring.measure_training", lambda *_: measured)
     # With so few tokens per step, most operations are those of Muon.
     size = ("--batch", "8", "--length", "8", "--set", "optimiser=muon", "--measure")
     lines = [relexify("estimate", world.gpt2, *size, "--gpus", gpus).out.splitlines()[-1] for gpus in ("1", "8")]
     assert lines[0].startswith("Measured")
+    assert "of a large matrix product (35.0 GFLOP/s)" in lines[0]
     assert lines[0] == lines[1]

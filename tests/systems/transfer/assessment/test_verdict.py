@@ -150,11 +150,11 @@ def test_a_doubtful_dictionary_is_judged_with_its_error_the_size_of_the_text_and
     doubtful = replace(GOOD, dictionary=replace(GOOD.dictionary, related=0.527, words=540), corpus_bytes=3_000_000)
     reason = judge(doubtful).reason
     assert "52.7% of 540 cases, give or take 1.2%" in reason
-    assert "little text" not in reason
+    assert "Chance gives 50%, and correct dictionaries of four languages gave 57% to 62% with 3 MB of text. " in reason
     assert "Rows without evidence" not in reason
     worse = judge(replace(doubtful, corpus_bytes=500_000, bits_per_byte={**EQUAL, "blend": 2.9}))
     assert worse.start == "open"
-    assert "or somewhat less with little text, as here (0.5 MB)" in worse.reason
+    assert "with 3 MB of text, and 53% to 56% with less, as here (0.5 MB). Read" in worse.reason
     assert "Rows without evidence need less before training (2.820, against 2.900 bits per byte)" in worse.reason
 
 

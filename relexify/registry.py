@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
+import re
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +24,9 @@ from relexify.errors import InputError
 __all__ = ["Registry", "choose", "search_in", "suggestion"]
 
 FEW_NAMES = 24
-"""Names that a message lists; of more, it has those that are nearest to an unknown one."""
+"""Names that a message lists; of more, it has those that share a word with an unknown one."""
+FEW_SIMILAR = 3
+"""Names with the same word that a message lists."""
 
 Entry = TypeVar("Entry")
 
@@ -133,6 +136,11 @@ def suggestion(name: str, known: Collection[str], *, listed_by: str = "") -> str
         return f"did you mean {close[0]!r}?"
     if not listed_by or len(known) <= FEW_NAMES:
         return f"choose one of {', '.join(known)}"
-    nearest = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.3)
-    beginning = f"the nearest are {', '.join(nearest)}; " if len(nearest) > 1 else ""
+    words = set(_WORD.findall(name.lower()))
+    alike = [other for other in known if words & set(_WORD.findall(other.lower()))]
+    beginning = f"similar: {', '.join(alike[:FEW_SIMILAR])}; " if alike else ""
     return f"{beginning}{listed_by} lists all {len(known)}"
+
+
+_WORD = re.compile(r"[^\W_]{3,}")
+"""A word in a name, such as `rate` in `learning_rate`; shorter ones say little."""

@@ -35,13 +35,14 @@ def test_an_unknown_name_suggests_the_closest_one():
         things.get_or_raise("zzz")
 
 
-def test_of_many_names_only_the_nearest_are_listed():
-    many = ["temperature", "rotation", "language", *(f"key{number}" for number in range(FEW_NAMES))]
-    advice = suggestion("tau", many, listed_by="relexify options")
-    assert advice == f"the nearest are temperature, rotation, language; relexify options lists all {len(many)}"
-    assert suggestion("zz", many, listed_by="relexify options") == f"relexify options lists all {len(many)}"
-    assert suggestion("tau", many).startswith("choose one of temperature, rotation, language, key0")
-    assert suggestion("tau", many[:3], listed_by="relexify options").startswith("choose one of")
+def test_of_many_names_only_those_with_the_same_word_are_listed():
+    many = ["donor", "learning_rate", "embedding_learning_rate", *(f"key{number}" for number in range(FEW_NAMES))]
+    listed = f"relexify options lists all {len(many)}"
+    similar = suggestion("rate", many, listed_by="relexify options")
+    assert similar == f"similar: learning_rate, embedding_learning_rate; {listed}"
+    assert suggestion("foo", many, listed_by="relexify options") == listed  # not donor, which has two letters of it
+    assert suggestion("foo", many).startswith("choose one of donor, learning_rate, embedding_learning_rate, key0")
+    assert suggestion("foo", many[:3], listed_by="relexify options").startswith("choose one of")
 
 
 def test_two_entries_of_one_name_are_an_error():

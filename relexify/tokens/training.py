@@ -12,9 +12,9 @@ from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError, check_number, first_line
 from relexify.progress import Advance, track
-from relexify.tokens.forms import METASPACE, TokenizerFamily
+from relexify.tokens.forms import METASPACE, TokenizerFamily, spelling_of
 from relexify.tokens.rebuilding import renumber_special_tokens
-from relexify.tokens.vocabulary import LARGEST_VOCABULARY, backend_of, vocabulary_of
+from relexify.tokens.vocabulary import LARGEST_VOCABULARY, AnyTokenizer, backend_of, vocabulary_of
 from relexify.tokens.wordpiece import train_wordpiece_like
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def train_tokenizer_like(
     return trained
 
 
-def check_vocabulary_size(like: PreTrainedTokenizerFast, vocab_size: int) -> int:
+def check_vocabulary_size(like: AnyTokenizer, vocab_size: int) -> int:
     """Validate the size of a vocabulary, and return the least: what special tokens, added tokens and bytes need.
 
     Args:
@@ -76,7 +76,7 @@ def check_vocabulary_size(like: PreTrainedTokenizerFast, vocab_size: int) -> int
         InputError: It is too small or too large.
     """
     check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
-    spelling = vocabulary_of(like).spelling
+    spelling = spelling_of(backend_of(like))
     special = sum(token.special for token in backend_of(like).get_added_tokens_decoder().values())
     alphabet = 256 if spelling.family is TokenizerFamily.BYTE_LEVEL else 1
     smallest = special + alphabet + len(_added_tokens(like)) + (len(_BYTES) if spelling.byte_fallback else 0)
@@ -85,7 +85,7 @@ def check_vocabulary_size(like: PreTrainedTokenizerFast, vocab_size: int) -> int
     return smallest
 
 
-def _added_tokens(like: PreTrainedTokenizerFast) -> list[AddedToken]:
+def _added_tokens(like: AnyTokenizer) -> list[AddedToken]:
     """Return the added tokens that training drops: all but special ones, and none for Unigram, which keeps them."""
     backend = backend_of(like)
     if type(backend.model).__name__ == "Unigram":

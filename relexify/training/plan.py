@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from relexify.errors import InputError, check_choice
+from relexify.errors import InputError, check_choice, check_number
 from relexify.storage.fingerprint import describe
 from relexify.training.options import (
     ADAM,
@@ -138,6 +138,7 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
     check_choice("training plan", training.plan, PLANS)
     plan = PLANS[training.plan]
     least = len(plan.stages)
+    check_number("steps", training.steps)
     if training.steps < least:
         raise InputError(f"steps = {training.steps} is too few for the plan {training.plan}: give {least} or more")
     ends = [round(training.steps * share) for share in accumulate(planned.share for planned in plan.stages)]

@@ -103,7 +103,7 @@ INVALID = {
         Training(steps=1, plan="embeddings-first"),
         r"too few for the plan embeddings-first: give 2",
     ),
-    "no steps": (Training(steps=0), r"steps = 0 is too few"),
+    "no steps": (Training(steps=0), r"steps = 0 is not possible: give 1 or more$"),
     "batch": (Training(batch=0), r"batch = 0 is not possible: give 1 or more"),
     "length": (Training(length=-1), r"length = -1 is not possible"),
     "short length": (Training(length=7), r"length = 7 tokens a sequence is too short"),

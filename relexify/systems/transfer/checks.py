@@ -17,6 +17,7 @@ from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
 from relexify.methods.inputs import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
+from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
@@ -29,12 +30,13 @@ from relexify.systems.transfer.options import (
     command_of,
     given_translations,
     method_options,
+    trains_like_source,
     transfer_inputs,
     unused_options,
 )
 from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 from relexify.text import Corpus
-from relexify.tokens import LARGEST_VOCABULARY
+from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
 
 __all__ = [
     "check_names",
@@ -133,6 +135,8 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
     """
     validate_transfer(options)
     check_names(options)
+    if trains_like_source(options) and (like := read_local_backend(str(options.model))) is not None:
+        check_vocabulary_size(like, options.vocab_size)
     evidence = open_evidence(
         options.corpus,
         held_out=options.held_out,
@@ -199,10 +203,10 @@ def check_names(options: Transfer) -> None:
     """Validate that there are models of the names that the options give.
 
     Raises:
-        InputError: There is no such tokenizer or donor.
+        InputError: There is no such tokenizer or donor, or the tokenizer is damaged.
     """
     if options.tokenizer is not None:
-        check_name(options.tokenizer, "tokenizer")
+        read_local_backend(check_name(options.tokenizer, "tokenizer"))
     if options.donor is not None:
         check_name(options.donor)
 

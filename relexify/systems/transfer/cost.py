@@ -20,6 +20,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.files.weights import bytes_to_write
 from relexify.pretrained.lexical import count_rows
+from relexify.pretrained.loading import load_model, meta_model
 from relexify.pretrained.runnable import memory_shortage
 from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
@@ -27,12 +28,13 @@ from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
 from relexify.systems.transfer.initialisation import (
     PriorText,
-    given_tokenizer,
     has_prior,
     is_tokenizer_known,
+    prediction_key,
+    prior_text,
     target_tokenizer,
 )
-from relexify.systems.transfer.options import Transfer, given_translations
+from relexify.systems.transfer.options import Transfer, given_tokenizer, given_translations
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
 from relexify.tokens import encoder_of
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
     from relexify.evidence.evidence import Evidence
 
-__all__ = ["TransferCost", "estimate_transfer"]
+__all__ = ["TransferCost", "estimate_before_loading", "estimate_transfer"]
 
 TOKENIZER_SECONDS, VECTOR_SECONDS = 1.0, 2.2
 """Per megabyte of text, to train a tokenizer (1.2 for 5 MB of Swahili, 0.8 for 20 MB) or word vectors (2.6 for 5 MB,
@@ -65,7 +67,8 @@ SPACED_LENGTH, UNSPACED_LENGTH = 4.0, 1.9
 COMPRESSION = 4
 """Bytes of text per byte of a compressed file: 4.0 for Swahili and 3.6 for Chinese with xz."""
 MOST_HASHED = 1_000_000_000
-"""Bytes of text up to which a dry run looks for results in the cache, because it has to read all of the text for it."""
+"""Bytes of text, and of the model, up to which a dry run looks for results in the cache: it has to read all of them."""
+_BYTES_PER_PARAMETER = 4
 SEARCHES = ("adversarial", "unsupervised")
 """Vector alignments that are searched for without a dictionary, which takes minutes to hours."""
 SHOWN = 0.1
@@ -102,6 +105,28 @@ class TransferCost:
         return text
 
 
+def estimate_before_loading(options: Transfer, evidence: Evidence, source: PreTrainedTokenizerFast) -> TransferCost:
+    """Estimate how long a transfer takes, without its weights unless they are small and scores may be in the cache.
+
+    Args:
+        options: The transfer.
+        evidence: The result of `prepare_transfer`.
+        source: The tokenizer of the source model.
+
+    Raises:
+        InputError: The model cannot be loaded.
+    """
+    model = meta_model(options.model)
+    is_small = _BYTES_PER_PARAMETER * model.num_parameters() < MOST_HASHED and _is_hashed(evidence.corpus)
+    if not (options.score and is_small and is_tokenizer_known(options, source, evidence)):
+        return estimate_transfer(options, evidence, model, source)
+    model = load_model(options.model, next_sentence=True)  # as a transfer does, so that its scores have the same keys
+    sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+    original = prediction_key(model, source, sample, options.device)
+    counted_text = prior_text(options, model, evidence)
+    return estimate_transfer(options, evidence, model, source, original=original, counted_text=counted_text)
+
+
 def estimate_transfer(
     options: Transfer,
     evidence: Evidence,
@@ -121,7 +146,7 @@ def estimate_transfer(
         original: As for `known_scores`; if None, it is not known which scores are in the cache.
         counted_text: As for `known_scores`.
     """
-    may_be_cached = model.device.type != "meta" or (evidence.corpus.size() or MOST_HASHED) < MOST_HASHED
+    may_be_cached = model.device.type != "meta" or _is_hashed(evidence.corpus)
     target = None
     if given_tokenizer(options) is not None or (may_be_cached and is_tokenizer_known(options, source, evidence)):
         target = target_tokenizer(options, source, evidence)
@@ -215,6 +240,11 @@ def _preparation(
         used = min(1.0, (most_lines(None, evidence.aligning) or bitext.lines) / bitext.lines)
         parts["word alignment"] = used * bitext.characters / 1e6 * ALIGNMENT_SECONDS
     return parts
+
+
+def _is_hashed(text: Corpus) -> bool:
+    """Whether a dry run reads all of a text to look for its results in the cache."""
+    return 0 < _megabytes(text) * 1e6 < MOST_HASHED
 
 
 def _megabytes(text: Corpus) -> float:

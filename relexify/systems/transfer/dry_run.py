@@ -9,11 +9,11 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS
-from relexify.pretrained.loading import load_config, load_tokenizer, meta_model
+from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH, LITTLE_TEXT
-from relexify.systems.transfer.cost import estimate_transfer
-from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
+from relexify.systems.transfer.cost import estimate_before_loading
+from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations, trains_like_source
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
 from relexify.tokens import AnyTokenizer, check_vocabulary_size, encoder_of
@@ -44,6 +44,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"
     names = ["dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor"]
     kept: list[tuple[str, object]] = []
+    untested: list[tuple[str, object]] = []
     if options.keep_source and options.source_corpus is not None:
         kept = [("kept", f"the encoding of {Corpus.open(options.source_corpus).describe()}")]
         if not any(method.takes(kind, beside=beside) for kind in EVIDENCE_OPTIONS["source_corpus"]):
@@ -55,6 +56,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
         examples = ", ".join(example_entries(lexicon))
         given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+        untested = [("not tested", "whether these translations are right, or shuffled: only the transfer finds out")]
     if evidence.bitext is not None:
         pairs = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
         given[given.index("bitext")] = pairs
@@ -64,7 +66,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
     else:
         tokenizer = f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"
-        if method.train_tokenizer is None:
+        if trains_like_source(options):
             check_vocabulary_size(source, options.vocab_size)
     return [
         ("model", f"{options.model} ({config.model_type})"),
@@ -73,8 +75,9 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         *kept,
         ("method", f"{options.method}: a token becomes {becomes}"),
         ("evidence", ", ".join(given) or "the text alone"),
+        *untested,
         ("scored", "yes" if options.score else "no"),
-        ("time", estimate_transfer(options, evidence, meta_model(options.model), source).describe()),
+        ("time", estimate_before_loading(options, evidence, source).describe()),
         ("output", options.output),
     ]
 

@@ -25,7 +25,7 @@ from relexify.storage.cache import cached, is_cached
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.revisions import EVIDENCE, PRIORS, TOKENIZERS
 from relexify.systems.transfer.extension import extend_vocabulary, is_extended
-from relexify.systems.transfer.options import Transfer, method_options
+from relexify.systems.transfer.options import Transfer, given_tokenizer, method_options
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PriorText",
     "add_prior",
-    "given_tokenizer",
     "graft_initialisation",
     "has_prior",
     "initialise",
@@ -96,11 +95,6 @@ def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evide
         return True
     is_plain = METHODS[options.method].train_tokenizer is None
     return is_plain and is_cached(_TOKENIZER, _tokenizer_key(options, source, evidence))
-
-
-def given_tokenizer(options: Transfer) -> str | None:
-    """Return the name of the target tokenizer if none is trained: that of the options, or of a donor."""
-    return options.tokenizer or (options.donor if METHODS[options.method].takes("donor") else None)
 
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:

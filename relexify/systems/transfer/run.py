@@ -35,7 +35,6 @@ from relexify.systems.transfer.extension import check_extension
 from relexify.systems.transfer.initialisation import (
     PriorText,
     add_prior,
-    given_tokenizer,
     graft_initialisation,
     has_prior,
     initialise,
@@ -45,8 +44,9 @@ from relexify.systems.transfer.initialisation import (
     prior_text,
     target_tokenizer,
 )
-from relexify.systems.transfer.options import Transfer, given_evidence
+from relexify.systems.transfer.options import Transfer, given_evidence, given_tokenizer, trains_like_source
 from relexify.systems.transfer.provenance import is_finished, provenance_of
+from relexify.tokens import check_vocabulary_size
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -112,7 +112,7 @@ def run_transfer(
         return load_transfer(output)
 
     earlier = read_notes(options.model).get("provenance")
-    model, source = _load_source(options)
+    model, source = _load_source(options, evidence)
     # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
     text = evidence.held_out if options.score else evidence.corpus
     sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
@@ -125,8 +125,6 @@ def run_transfer(
         logger.info("this transfer takes %s", cost.describe())
     target = target_tokenizer(options, source, evidence)
     check_roles(source, target, needed_roles(model))
-    if (given := given_tokenizer(options)) is not None:
-        check_encoding(target, given, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
 
     # Rows for the target tokens, on the inner parameters of the model.
     inputs = method_inputs(options, evidence, model, source, target)
@@ -192,7 +190,7 @@ def assist_transfer(options: Transfer, evidence: Evidence) -> None:
     """
     if is_finished(options, evidence):
         return
-    model, source = _load_source(options)
+    model, source = _load_source(options, evidence)
     target = target_tokenizer(options, source, evidence)
     initialise(options.method, method_inputs(options, evidence, model, source, target))
 
@@ -202,17 +200,25 @@ def load_transfer(output: Path) -> TransferResult:
     return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
 
 
-def _load_source(options: Transfer) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def _load_source(options: Transfer, evidence: Evidence) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load the source model and its tokenizer, and reject before the long work what would fail after it.
 
     Raises:
-        InputError: There is no such model, or it has NaN.
-        VocabularyError: The tokenizer does not belong to the model.
+        InputError: There is no such model or tokenizer, or the model has NaN, or the vocabulary is too small.
+        VocabularyError: A tokenizer does not belong to the model.
         OutputError: The disk is too small for the result.
     """
+    # Tokenizers first, because a large model takes minutes to read.
+    source, given = load_tokenizer(options.model), given_tokenizer(options)
+    target = None if given is None else load_tokenizer(given)
+    if trains_like_source(options):
+        check_vocabulary_size(source, options.vocab_size)
     # A head for next sentences is kept for TreLM, which trains it.
-    model, source = load_model(options.model, next_sentence=True), load_tokenizer(options.model)
+    model = load_model(options.model, next_sentence=True)
     check_fit(model, source)
+    if given is not None and target is not None:
+        check_roles(source, target, needed_roles(model))
+        check_encoding(target, given, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
     rows = count_rows(model)
     if not options.keep_source:
         rows = min(rows, options.vocab_size)

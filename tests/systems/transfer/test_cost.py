@@ -17,7 +17,7 @@ from relexify.scoring import sample_size
 from relexify.systems.transfer import cost as cost_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.checks import prepare_transfer
-from relexify.systems.transfer.cost import TransferCost, estimate_transfer
+from relexify.systems.transfer.cost import TransferCost, estimate_before_loading, estimate_transfer
 from relexify.systems.transfer.initialisation import prediction_key, prior_text
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
@@ -93,6 +93,15 @@ def test_what_is_in_the_cache_is_not_counted(options):
         first.parts["unigram priors of the result and of baselines"] / 3
     )
     assert second.unscored == pytest.approx(second.seconds - second.parts["scores"])
+
+
+def test_a_dry_run_does_not_count_what_is_in_the_cache(options, tmp_path):
+    compressed = tmp_path / "text.txt.xz"
+    compressed.write_bytes(lzma.compress(Path(str(options.corpus)).read_bytes()))
+    options = replace(options, corpus=compressed)
+    run_transfer(options)
+    again = replace(options, output=options.output.with_name("second"), neighbours=3)
+    assert estimate_before_loading(again, prepare_transfer(again), load_tokenizer(again.model)) == estimated(again)
 
 
 def test_an_estimate_without_weights_is_that_with_them_and_an_empty_cache(options):

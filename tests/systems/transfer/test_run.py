@@ -68,6 +68,14 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_rejected_before
     assert not list(cache.glob("tokenizer/*"))
 
 
+def test_a_tokenizer_that_cannot_be_loaded_is_rejected_before_the_model_is_read(options, tmp_path):
+    (tmp_path / "model" / "model.safetensors").unlink()
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="given holds no tokenizer"):
+        run_transfer(replace(options, tokenizer=str(tmp_path / "given")))
+
+
 @pytest.mark.parametrize("template", ["{% for %}", "{% for a in range(10**9) %}x{% endfor %}", "{{ messages[7].x.y }}"])
 def test_a_damaged_chat_template_does_not_stop_a_transfer(options, tmp_path, template):
     (tmp_path / "model" / "chat_template.jinja").write_text(template)

@@ -79,8 +79,7 @@ def estimate(
     if first.parameters >= 1e9:
         count = f"{first.parameters / 1e9:,.2f} billion"
     about = (
-        f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of "
-        f"{options.batch} x {options.length}."
+        f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of {options.batch} x {options.length}."
     )
     title = f"Estimates for {gpu.upper()} GPUs, at {first.utilisation:.0%} of their peak"
     print_summary([about, ResultTable(title, [_HEADER, *map(_row, estimates)])])

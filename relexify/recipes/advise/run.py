@@ -151,21 +151,31 @@ def run_advise(options: Advise) -> Advice:
     subsample = None if size <= options.text_bytes else options.text_bytes
     corpus, held_out = texts_of_trials(transfer.corpus, transfer.held_out, subsample)
     # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
-    used = replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out))
-    advice, words = _measure(used, planned, size)
-    advice = replace(advice, options=options)
-    if not options.steps:
-        if not words:
-            raise _too_few_words()
-        by_words = sorted(words, key=lambda name: -words[name])
-        return replace(advice, runs=tuple(RankedRun(name, None, None, words[name]) for name in by_words))
-    runs = [run for run in planned if run.name not in advice.left_out]
-    curves = _train_all(replace(options, transfer=transfer), runs, subsample)
-    ranked = [
-        RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
-        for name in sorted(curves, key=lambda name: curves[name].last.bits_per_byte)
-    ]
-    return replace(advice, runs=tuple(ranked), report=report_folder(Path(transfer.output), subsample))
+    found = _measure(replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out)), planned)
+    words, report = found.held_out_words, None
+    if options.steps:
+        runs = [run for run in planned if run.name not in found.left_out]
+        curves = _train_all(replace(options, transfer=transfer), runs, subsample)
+        ranked = [
+            RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
+            for name in sorted(curves, key=lambda name: curves[name].last.bits_per_byte)
+        ]
+        report = report_folder(Path(transfer.output), subsample)
+    elif words:
+        ranked = [RankedRun(name, None, None, words[name]) for name in sorted(words, key=lambda name: -words[name])]
+    else:
+        raise _too_few_words()
+    return Advice(
+        options=options,
+        runs=tuple(ranked),
+        original=found.original,
+        text=found.text,
+        extended_tokens=found.extended_tokens,
+        corpus_bytes=size,
+        evidence=found.evidence,
+        left_out=found.left_out,
+        report=report,
+    )
 
 
 def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> dict[str, Curve]:
@@ -203,8 +213,33 @@ def _plan(options: Advise, runs: Sequence[Run]) -> str:
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")
 
 
-def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[Advice, dict[str, float]]:
-    """Return everything that takes no training, and how well each method places held-out words."""
+@dataclass(frozen=True)
+class _Measured:
+    """What is measured without training.
+
+    Attributes:
+        original: As in `Advice`.
+        text: As in `Advice`.
+        extended_tokens: As in `Advice`.
+        evidence: As in `Advice`.
+        left_out: As in `Advice`.
+        held_out_words: As in `RankedRun`, by the name of the run.
+    """
+
+    original: float
+    text: TextCoverage
+    extended_tokens: int | None
+    evidence: EvidenceWorth
+    left_out: Mapping[str, str]
+    held_out_words: Mapping[str, float]
+
+
+def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
+    """Build the rows of all runs, and measure everything that takes no training.
+
+    Raises:
+        EvidenceError: As `run_advise`.
+    """
     transfer = options.transfer
     evidence = check_transfer(transfer, shared=True)
     if not options.steps and evidence.lexicon is not None:
@@ -227,9 +262,14 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
     # A donor has a vocabulary of its own, in which other words are tokens.
     methods = [name for name in names if not METHODS[name].takes("donor")]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    worth = measure_evidence(inputs, counts)
-    advice = Advice(options, (), original, text, extended, corpus_bytes, worth, left_out)
-    return advice, held_out_words(built)
+    return _Measured(
+        original=original,
+        text=text,
+        extended_tokens=extended,
+        evidence=measure_evidence(inputs, counts),
+        left_out=left_out,
+        held_out_words=held_out_words(built),
+    )
 
 
 def _too_few_words() -> EvidenceError:

@@ -17,7 +17,7 @@ from relexify.training.plan import plan_stages
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
 
-__all__ = ["check_training", "run_fresh", "run_training_step", "validate_training"]
+__all__ = ["check_training_step", "run_fresh", "run_training_step", "validate_training"]
 
 _STAGES = "it has [[training.stages]], and the runs of [compare] have plans of their own: leave out one"
 
@@ -31,7 +31,7 @@ def validate_training(options: Training, tables: Mapping[str, Any]) -> None:
     plan_stages(options)
 
 
-def check_training(options: Training, context: RunContext) -> None:
+def check_training_step(options: Training, context: RunContext) -> None:
     """Validate before any work that the model can be trained as requested.
 
     Raises:
@@ -102,7 +102,7 @@ STEPS.add(
         options=Training,
         order=40,
         summary="Train the model on the corpus, and score it on held-out text along the way.",
-        check=check_training,
+        check=check_training_step,
         run=run_training_step,
         inputs=lambda options: (options.source_corpus, options.source_held_out),
         validate=validate_training,

@@ -34,7 +34,7 @@ from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
-from relexify.training.engine.monitor import ANNOUNCED_FROM, shorter
+from relexify.training.engine.monitor import ANNOUNCED_FROM, suggest_shortening
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job, started_processes
 from relexify.training.options import WHOLE_STATE, Stage, Training
@@ -153,12 +153,12 @@ def run_training(
             resumed=resumed,
         )
         if is_main:
-            write_result(job, training, work, result, trained.folder)
+            _write_result(job, training, work, result, trained.folder)
         processes.wait_for_everyone()
     return result
 
 
-def keep_stage(folder: Path, result: StageResult) -> None:
+def _keep_stage(folder: Path, result: StageResult) -> None:
     """Write the result of a stage, and remove its checkpoints."""
     with write_folder(folder, internal=True) as beside:
         save_model(result.model, beside, weights=result.weights)
@@ -168,7 +168,7 @@ def keep_stage(folder: Path, result: StageResult) -> None:
         shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def write_result(
+def _write_result(
     job: TrainingJob, training: Training, work: WorkFolder, result: TrainingResult, folder: Path | None
 ) -> None:
     """Write the trained model with its curve, snapshots, logs and notes; then remove the unfinished work.
@@ -211,7 +211,9 @@ def write_result(
 def _announce(seconds: float | None, steps: int) -> None:
     """Log how long a training will take on this CPU, if that is long; on a GPU, the first steps soon tell."""
     if seconds is not None and seconds >= ANNOUNCED_FROM:
-        logger.info("%d steps take %s on this CPU%s", steps, describe_estimate(seconds), shorter(seconds, "cpu"))
+        logger.info(
+            "%d steps take %s on this CPU%s", steps, describe_estimate(seconds), suggest_shortening(seconds, "cpu")
+        )
 
 
 def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
@@ -279,7 +281,7 @@ def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training,
             )
             speed = result.tokens_per_second or speed
             if processes.is_main_process:
-                keep_stage(folder, result)
+                _keep_stage(folder, result)
             processes.wait_for_everyone()
             del result
         points += Curve.load(folder / CURVE_FILE).points

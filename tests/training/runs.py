@@ -149,8 +149,8 @@ _TARGETS = {
     "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
     "sealing": ("relexify.storage.checkpoints", "seal"),
     "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
-    "keeping a stage": ("relexify.training.run", "keep_stage"),
-    "finishing": ("relexify.training.run", "write_result"),
+    "keeping a stage": ("relexify.training.run", "_keep_stage"),
+    "finishing": ("relexify.training.run", "_write_result"),
 }
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from relexify.evidence.evidence import Evidence
     from relexify.methods.inputs import Inputs
 
-__all__ = ["check_extension", "extend_vocabulary", "is_extended"]
+__all__ = ["assess_extension", "extend_vocabulary", "is_extended"]
 
 _FILE, _KIND = "extension.safetensors", "extension of a tokenizer"
 _CACHED = "extension"
@@ -62,7 +62,7 @@ def is_extended(options: Transfer, source: PreTrainedTokenizerFast, evidence: Ev
     return is_cached(_CACHED, _key(options, source, evidence))
 
 
-def check_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, float]) -> ExtensionCheck | None:
+def assess_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, float]) -> ExtensionCheck | None:
     """Measure how the added tokens change the encoding of both languages; None if the vocabulary was not extended.
 
     Args:

@@ -23,15 +23,15 @@ from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
 from relexify.storage.work import WorkFolder, read_notes
-from relexify.systems.transfer.assessment.bitext import check_bitext
-from relexify.systems.transfer.assessment.dictionary import check_dictionary
+from relexify.systems.transfer.assessment.bitext import assess_bitext
+from relexify.systems.transfer.assessment.dictionary import assess_dictionary
 from relexify.systems.transfer.assessment.samples import segment_samples
 from relexify.systems.transfer.assessment.scores import score_source_language, score_start
 from relexify.systems.transfer.assessment.start import Start, cover_text
 from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
-from relexify.systems.transfer.extension import check_extension
+from relexify.systems.transfer.extension import assess_extension
 from relexify.systems.transfer.initialisation import (
     PriorText,
     add_prior,
@@ -147,7 +147,7 @@ def run_transfer(
         counted_text = None
     prior = _add_prior(options, grafted, counted_text, shortage)
     source_scores = score_source_language(options, inputs, model, grafted.model) if is_scored else {}
-    start = replace(start, extension=check_extension(options, inputs, source_scores))
+    start = replace(start, extension=assess_extension(options, inputs, source_scores))
     if is_scored:
         scores = score_start(options, model, inputs, grafted, sample, counted_text, original=original)
         start = replace(start, bits_per_byte=scores)
@@ -265,7 +265,7 @@ def _examine_evidence(
     tests_dictionary = initialisation.rotation is None and METHODS[options.method].takes("target vectors")
     bitext = None
     if METHODS[options.method].takes("bitext"):
-        bitext = check_bitext(inputs, occurrences, sample, mixed=origins == "mixed")
+        bitext = assess_bitext(inputs, occurrences, sample, mixed=origins == "mixed")
     return Start(
         method=options.method,
         origins=grafted.report.origins,
@@ -273,7 +273,7 @@ def _examine_evidence(
         alignment=initialisation.rotation.summary() if initialisation.rotation else None,
         bits_per_byte={},
         text=text,
-        dictionary=check_dictionary(inputs, occurrences) if tests_dictionary else None,
+        dictionary=assess_dictionary(inputs, occurrences) if tests_dictionary else None,
         corpus_bytes=inputs.evidence.corpus.size(),
         given=given_evidence(options),
         bitext=bitext,

@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from relexify.progress import Advance, describe_estimate
 
-__all__ = ["ANNOUNCED_FROM", "BITS", "PERPLEXITY", "StageMonitor", "shorter"]
+__all__ = ["ANNOUNCED_FROM", "BITS", "PERPLEXITY", "StageMonitor", "suggest_shortening"]
 
 BITS, PERPLEXITY = "eval_bits_per_byte", "eval_perplexity"
 """Names of the scores in the Trainer's log; those of a language end in its name."""
@@ -29,7 +29,7 @@ LONG_TRAINING = 24 * 3600
 logger = logging.getLogger(__name__)
 
 
-def shorter(seconds: float, device: str) -> str:
+def suggest_shortening(seconds: float, device: str) -> str:
     """Return what would make a training shorter, as the end of a sentence; nothing if it takes less than a day."""
     if seconds <= LONG_TRAINING:
         return ""
@@ -156,7 +156,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
             return
         speed = f"{self.tokens_per_step / seconds_per_step:,.0f} tokens/s"
         where = "this CPU" if device == "cpu" else "this machine"
-        advice = shorter(seconds, device)
+        advice = suggest_shortening(seconds, device)
         logger.info(
             "the remaining %d steps take %s on %s (%s)%s", steps, describe_estimate(seconds), where, speed, advice
         )

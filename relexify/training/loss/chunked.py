@@ -16,9 +16,10 @@ from torch.nn.functional import cross_entropy, linear
 
 from relexify.pretrained.architecture import IGNORED
 
-__all__ = ["ChunkLoss", "chunked_loss", "dense_chunk_loss", "labelled_positions"]
+__all__ = ["CHUNK", "ChunkLoss", "chunked_loss", "dense_chunk_loss", "labelled_positions"]
 
 CHUNK = 4_096
+"""Positions of a chunk, at most."""
 _MULTIPLE = 64
 """Fixed numbers of positions are multiples of this, which suits matrix products on a GPU."""
 

@@ -26,13 +26,13 @@ from transformers.utils import import_utils
 
 from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.runnable import evaluating
-from relexify.training.loss.chunked import ChunkLoss, chunked_loss, labelled_positions
+from relexify.training.loss.chunked import CHUNK, ChunkLoss, chunked_loss, labelled_positions
 from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, RowLabelModel, chunked_head
 
 __all__ = ["loss_forward", "repeated_blocks", "whole_sequences"]
 
-CHUNK, COMPILED_CHUNK = 4_096, 32_768
-"""Positions of a chunk, at most; more if compiled, because its logits are then never in memory in float32."""
+COMPILED_CHUNK = 32_768
+"""Positions of a chunk, at most, if the loss is compiled: its logits are then never in memory in float32."""
 
 logger = logging.getLogger(__name__)
 

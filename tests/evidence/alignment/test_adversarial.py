@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.linalg import orthogonal_procrustes, polar
 
-from relexify.evidence.alignment.unsupervised.adversarial import build_discriminator, orthogonalise, train_map
+from relexify.evidence.alignment.unsupervised.adversarial import build_discriminator, keep_near_orthogonal, train_map
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.spaces import mutual_neighbours, prepare_space, random_rotation, refine
 from relexify.evidence.lexicon.retrieval import csls_nearest
@@ -45,10 +45,10 @@ def test_the_discriminator_has_two_hidden_layers_with_leaky_relu():
 
 def test_orthogonalise_pulls_a_map_towards_orthogonal_ones_and_keeps_those():
     rotation = torch.from_numpy(random_rotation(6, np.random.default_rng(0)))
-    assert torch.allclose(orthogonalise(rotation, 0.01), rotation)
+    assert torch.allclose(keep_near_orthogonal(rotation, 0.01), rotation)
     bent = matrix = rotation + 0.2 * torch.randn(6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for _ in range(500):
-        matrix = orthogonalise(matrix, 0.01)
+        matrix = keep_near_orthogonal(matrix, 0.01)
     identity = torch.eye(6, dtype=torch.float64)
     assert (matrix.T @ matrix - identity).abs().max() < 1e-3 < (bent.T @ bent - identity).abs().max()
 

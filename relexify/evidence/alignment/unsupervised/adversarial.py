@@ -17,7 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, leaky_relu
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.progress import Advance
 
-__all__ = ["Discriminator", "Judge", "build_discriminator", "orthogonalise", "train_map"]
+__all__ = ["Discriminator", "Judge", "build_discriminator", "keep_near_orthogonal", "train_map"]
 
 AFTER_DIVERGENCE = 0.3
 """Factor on the learning rate after values became infinite or NaN."""
@@ -110,7 +110,7 @@ def train_map(
 
 
 @torch.no_grad()
-def orthogonalise(matrix: torch.Tensor, beta: float) -> torch.Tensor:
+def keep_near_orthogonal(matrix: torch.Tensor, beta: float) -> torch.Tensor:
     """Pull a map towards the orthogonal ones: W ← (1 + β) W − β (W Wᵀ) W (Conneau et al., 2018)."""
     return (1 + beta) * matrix - beta * (matrix @ (matrix.T @ matrix))
 
@@ -141,7 +141,7 @@ def _step(
     labels = torch.full_like(log_odds, 1 - options.smoothing)
     _descend(binary_cross_entropy_with_logits(log_odds, labels), (matrix,), rate)
     with torch.no_grad():
-        matrix.copy_(orthogonalise(matrix, options.beta))
+        matrix.copy_(keep_near_orthogonal(matrix, options.beta))
 
 
 def _sample(vectors: torch.Tensor, batch: int, generator: torch.Generator) -> torch.Tensor:

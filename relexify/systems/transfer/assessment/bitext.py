@@ -17,10 +17,10 @@ from relexify.text.words import split_words, unspaced_runs
 if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
 
-__all__ = ["check_bitext"]
+__all__ = ["assess_bitext"]
 
 
-def check_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.ndarray) -> BitextCheck | None:
+def assess_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.ndarray) -> BitextCheck | None:
     """Measure how much of a text parallel text knows, and how many tokens are built from it.
 
     Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture
 
-__all__ = ["check_dictionary", "example_entries", "related_translations"]
+__all__ = ["assess_dictionary", "example_entries", "related_translations"]
 
 FEWEST_WORDS = 300
 """Among fewer words, the nearest is rarely a related one: on real text, correct dictionaries then look random."""
@@ -27,7 +27,7 @@ RANDOM_WORDS = 20
 """Random words that each neighbour is compared with."""
 
 
-def check_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | None:
+def assess_dictionary(inputs: Inputs, counts: np.ndarray) -> DictionaryCheck | None:
     """Measure how much of a text a dictionary translates, and whether its translations make sense.
 
     Args:

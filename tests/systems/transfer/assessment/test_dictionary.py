@@ -15,7 +15,7 @@ from relexify.evidence.vectors.options import VectorTraining
 from relexify.methods.inputs import Inputs
 from relexify.methods.parts.translations import translations
 from relexify.recipes.demo import make_material
-from relexify.systems.transfer.assessment.dictionary import check_dictionary
+from relexify.systems.transfer.assessment.dictionary import assess_dictionary
 from relexify.systems.transfer.assessment.start import Start, cover_text
 from relexify.systems.transfer.assessment.verdict import judge
 from relexify.systems.transfer.initialisation import initialise
@@ -43,7 +43,7 @@ def judged(pairs):
     """Return the check and the verdict of a transfer with these dictionary entries, and without scores."""
     inputs = inputs_with(pairs)
     text, counts = cover_text("\n".join(MATERIAL.held_out), SOURCE, TARGET, np.array(["mixed"] * len(TARGET)))
-    check = check_dictionary(inputs, counts)
+    check = assess_dictionary(inputs, counts)
     origins = {"none": 0, "mixed": len(TARGET)}
     start = Start("blend", origins, "source-rows", None, bits_per_byte={}, text=text, dictionary=check)
     return check, judge(start)
@@ -87,7 +87,7 @@ def test_a_large_dictionary_is_poor_if_its_words_are_no_tokens_and_else_judged_b
 def test_what_all_rows_have_in_common_says_nothing_about_translations():
     counts = np.ones(len(TARGET), np.int64)
     plain, shifted = (
-        check_dictionary(inputs_with(MATERIAL.lexicon.pairs, common=common), counts) for common in (0.0, 5.0)
+        assess_dictionary(inputs_with(MATERIAL.lexicon.pairs, common=common), counts) for common in (0.0, 5.0)
     )
     assert plain.words > 300
     assert shifted.related == pytest.approx(plain.related, abs=1e-9)
@@ -109,8 +109,8 @@ def test_the_embedding_of_a_large_model_is_never_in_memory_as_a_whole(monkeypatc
     large = replace(inputs, read_embedding=read_embedding, read_rows=read_rows)
     initialise("blend", large)
     assert not read
-    by_rows = check_dictionary(large, counts)
-    assert by_rows == check_dictionary(inputs, counts)
+    by_rows = assess_dictionary(large, counts)
+    assert by_rows == assess_dictionary(inputs, counts)
     assert read[1:] == [700, 700, 700, 700, 700, 500, 0]
     assert 300 < read[0] < len(SOURCE)
 
@@ -124,4 +124,4 @@ def test_a_word_with_and_without_a_capital_is_one_word_of_the_dictionary():
     texts = {form.text for form in forms if not form.is_neutral}
     words = {text.casefold() for text in texts}
     assert len(words) < len(texts)
-    assert check_dictionary(inputs, np.ones(len(TARGET), np.int64)).words == len(words)
+    assert assess_dictionary(inputs, np.ones(len(TARGET), np.int64)).words == len(words)

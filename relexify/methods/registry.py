@@ -98,7 +98,7 @@ class Method:
 
     Attributes:
         becomes: What a target token becomes, in one line.
-        evidence: What it needs, for people.
+        evidence: What it needs, for help and documentation.
         paper: Where it comes from.
         build: Returns the mixture; or an `Initialisation`, if there is more to say.
         without_translations: What it becomes if there is neither a dictionary nor parallel text; as `becomes` if empty.

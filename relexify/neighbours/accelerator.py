@@ -158,7 +158,7 @@ def _largest_of_candidates(
 def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest scores of every row, and their columns.
 
-    They lie in as many groups of columns as there are scores to find: those with the largest maxima. So most scores are
+    They are in as many groups of columns as there are scores to find: those with the largest maxima. So most scores are
     read once, to find these maxima, where `topk` reads every row several times.
     """
     groups, rest = divmod(scores.shape[1], _GROUP)

@@ -232,7 +232,7 @@ def _write_material(material: Material, folder: Path) -> None:
 def _name_texts(model: Path, output: Path) -> None:
     """Record where the text of a model's training will be found, for the next command in its report.
 
-    During the demonstration, it lies in a temporary folder, which becomes the output.
+    During the demonstration, it is in a temporary folder, which becomes the output.
     """
     notes = read_notes(model)
     texts = {"corpus": _TEXT, "held_out": _HELD_OUT}

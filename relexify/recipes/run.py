@@ -1,6 +1,6 @@
 """Run a recipe: its steps one after the other, then its tasks.
 
-Each step takes the model that the one before it wrote. Intermediate models lie in `OUTPUT.work` until the last step has
+Each step takes the model that the one before it wrote. Intermediate models are in `OUTPUT.work` until the last step has
 written the output and its tasks are evaluated. Killed at any moment, the same command resumes; a finished run is
 recognised by everything that its result depends on, by content.
 """

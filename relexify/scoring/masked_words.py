@@ -1,7 +1,7 @@
 """Bits per byte of a masked language model that predicts whole words, to compare vocabularies.
 
 If single tokens are masked, the rest of their word stays visible, and a vocabulary that cuts words into more pieces has
-easier predictions to make. Here a word, which is whatever stands between spaces, is masked as a whole and predicted
+easier predictions to make. Here a word, the characters between two spaces, is masked as a whole and predicted
 piece by piece from its beginning, each piece given those before it. Words and their context are the same for every
 tokenizer, as long as 64 words fit into a window. Two differences remain: the number of masks tells how many pieces a
 word has, and a tokenizer without capitals or accents need not predict them.
@@ -102,7 +102,7 @@ def _segments(
         ends = np.cumsum([len(word) + 1 for word in words]) - 1  # a space is part of the word after it
         last = np.array([max(start, end - 1) for start, end in encoded.offset_mapping])
         owners = np.minimum(np.searchsorted(ends, last, side="right"), len(words) - 1)
-        # The offsets of some tokens (a lone prefix, a byte) lie before those of their neighbours; words only advance.
+        # The offsets of some tokens (a lone prefix, a byte) come before those of their neighbours; words only advance.
         yield np.array(encoded.input_ids, dtype=np.int64), np.maximum.accumulate(owners)
 
 

@@ -38,7 +38,7 @@ class Score:
 
 
 def format_score(score: Score) -> str:
-    """Return the value of a score for people; a perplexity with as many digits as are significant."""
+    """Return the value of a score as text; a perplexity with as many digits as are significant."""
     if score.metric.endswith("perplexity"):
         return format_perplexity(score.value)
     return f"{score.value:.4f}"

@@ -59,7 +59,7 @@ def cached(
     """Return a result from the cache, or make it and keep it there.
 
     Args:
-        kind: What it is, such as `"mixture"`; entries of one kind lie in one folder.
+        kind: What it is, such as `"mixture"`; entries of one kind are in one folder.
         key: Everything that the result depends on, whatever `fingerprint` takes.
         make: Computes the result.
         save: Writes it into an empty folder.

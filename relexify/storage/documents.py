@@ -1,4 +1,4 @@
-"""Documents: files that describe a finished output folder for people, such as a model card.
+"""Documents: files that describe a finished output folder to its readers, such as a model card.
 
 Upper packages register them, by file name; whatever writes an output calls `write_documents` when it is complete.
 """

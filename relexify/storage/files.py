@@ -321,7 +321,7 @@ def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:
 
 
 def format_size(bytes: float) -> str:
-    """Return a number of bytes for people: `1.5 GB`, `20 kB`, `7 bytes`."""
+    """Return a number of bytes with a unit: `1.5 GB`, `20 kB`, `7 bytes`."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if bytes >= size:
             return f"{bytes / size:,.{int(bytes < 10 * size)}f} {unit}"

@@ -27,7 +27,7 @@ _BLOCK = 1 << 24  # bytes
 
 @dataclass(frozen=True)
 class TensorBytes:
-    """The values of a tensor as they lie in a file.
+    """The values of a tensor as they are stored in a file.
 
     Attributes:
         dtype: As safetensors spells it, such as `"BF16"`.

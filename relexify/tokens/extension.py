@@ -166,7 +166,7 @@ def _count_words(
             alone.add(id)
         elif vocabulary.spelling.family is TokenizerFamily.METASPACE and token.startswith(METASPACE):
             starts.add(id)
-    # What stands between two spaces is encoded once, however often it occurs: most of a text is repetition.
+    # The text between two spaces is encoded once, however often it occurs: most of a text is repetition.
     first, later, read = Counter[str](), Counter[str](), 0
     with track("reading text", size) as advance:
         for batch in encodable_batches(lines):

@@ -19,8 +19,8 @@ __all__ = ["keep_marks"]
 
 _LEAST_SHARE = 0.01
 _LEAST_LATIN_SHARE = 0.1
-"""The share from which on the accents of Latin script are kept too. In German and French, few letters have one, so the
-tokenizer stays as it is; in Vietnamese, they tell most words apart."""
+"""Smallest share of letters with accents for which those of Latin script are kept too. In German and French, few
+letters have one, so the tokenizer stays as it is; in Vietnamese, they tell most words apart."""
 _LATIN = re.compile(r"[A-Za-z][\u0300-\u036f]*")
 _JOINERS = "\u200c\u200d"
 """Invisible characters inside words of Persian and of Indic languages."""

@@ -11,7 +11,7 @@ engine/       one stage with the Hugging Face Trainer
 data/         tokenised text, packed once, and batches of it
 loss/         the language-modelling loss without full logits
 result.py, curve.py   the result, and the held-out scores along the way
-summary.py    the result for people
+summary.py    the result in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
 trainable.py  validation before any work
 recipe.py     the tables `[training]` and `[fresh]`

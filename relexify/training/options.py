@@ -57,7 +57,7 @@ class Stage:
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
         learning_rate: Peak learning rate of all parameters but the embeddings. If None, it follows from the model and
             the tokens per step in the plan `relexify` and with `muon` (`rates.py`), and is 5e-4 otherwise.
-        embedding_learning_rate: Peak learning rate of the embeddings. If None, it follows likewise, or is
+        embedding_learning_rate: Peak learning rate of the embeddings. If None, it follows from the same, or is
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
         schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of

@@ -42,9 +42,9 @@ about 1/√width. A rate in proportion to 1/√width changes weights by the same
 ADAM_SHARE = 0.5
 """Learning rate of inner matrices if they are trained with AdamW, relative to that of Muon."""
 MUON_PAYS_FROM = 16
-"""Tokens per step, as a multiple of the model's width, from which on inner matrices are trained with Muon. Its updates
-cost about 4.5 × width / tokens per step as many operations as the step itself, so from there on at most a quarter more;
-below, AdamW is used."""
+"""Fewest tokens per step, as a multiple of the model's width, for which inner matrices are trained with Muon. Its
+updates cost about 4.5 × width / tokens per step as many operations as the step itself, which is then a quarter more at
+most; in smaller steps, AdamW is used."""
 EMBEDDING_RATE, SMALLEST_ROWS = 0.12, 2.0
 """Peak learning rate of the embeddings (AdamW) as a share of their root mean square, at the tokens per step below. Rows
 of a trained model have about `SMALLEST_ROWS` / √width; random rows are smaller, but have to get that far."""

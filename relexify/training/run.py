@@ -1,6 +1,6 @@
 """Train a model: pack the text once, train one stage after the other, write a model that `load_model` loads.
 
-Unfinished work lies in `OUTPUT.training`: checkpoints, results of stages, and logs. If interrupted, the same command
+Unfinished work is kept in `OUTPUT.training`: checkpoints, results of stages, and logs. If interrupted, the same command
 resumes from there, and ends with the same bits.
 """
 
@@ -63,7 +63,7 @@ def train(
 
     Args:
         model: A folder, a Hub name, or `smollm2-135m`; a decoder or a masked language model.
-        output: The folder to write; unfinished work lies in `OUTPUT.training`.
+        output: The folder to write; unfinished work is kept in `OUTPUT.training`.
         corpus: Text to train on, whatever `Corpus.open` takes.
         training: The options.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out. Paragraphs of the corpus that
@@ -102,7 +102,7 @@ def run_training(
         prepare: Loads model and text; called once it is known that the output can be written.
         output: The folder to write.
         training: The options.
-        inputs: Models that are read; none of them may lie in a folder that is replaced or removed.
+        inputs: Models that are read; none of them may be in a folder that is replaced or removed.
         texts: Texts that are read, as for `check_inputs`.
         overwrite: Replace the output, and unfinished work of another run.
     """

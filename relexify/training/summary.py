@@ -1,4 +1,4 @@
-"""The result of a training for people: held-out scores along the way, the effort, and a verdict."""
+"""The result of a training in words and tables: held-out scores along the way, the effort, and a verdict."""
 
 from __future__ import annotations
 

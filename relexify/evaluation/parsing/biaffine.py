@@ -85,7 +85,7 @@ class BiaffineOutput(ModelOutput):  # type: ignore[misc]
         arc_scores: Score of each head (0 is ROOT) for each word; minus infinity for the word itself and for padding
             [batch × words × 1 + words].
         label_heads: Words as heads, for `BiaffineParser.label_scores` [batch × 1 + words × label size].
-        label_dependents: Words as dependents, likewise [batch × words × label size].
+        label_dependents: Words as dependents, for the same method [batch × words × label size].
     """
 
     loss: torch.Tensor | None = None
@@ -190,7 +190,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
             word_of_piece: Index of the word that a piece belongs to, -1 for none [batch × pieces].
             word_mask: True for words, False for padding [batch × words].
             heads: Gold heads, 0 for ROOT, `IGNORED` for words that do not count [batch × words].
-            relations: Gold relations by index, `IGNORED` likewise [batch × words].
+            relations: Gold relations by index, `IGNORED` as in `heads` [batch × words].
         """
         words = self.score_words(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
         padding = torch.cat([torch.zeros_like(word_mask[:, :1]), ~word_mask], dim=1)[:, None, :]

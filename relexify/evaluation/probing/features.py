@@ -1,6 +1,6 @@
 """Features of sentences and words: means of a model's last hidden states.
 
-Every text stands between the special tokens that its tokenizer puts around it, which the mean excludes. Texts of
+Every text is read with the special tokens that its tokenizer puts around it, which the mean excludes. Texts of
 similar length are read together, padded on the right and masked, so that a row does not depend on its neighbours.
 """
 

@@ -67,7 +67,7 @@ class Rotation:
         direction: Which language is moved.
         source_reduction: The projection [wide × narrow] of source vectors, if they were wider; if the source is the
             language that is moved, `matrix` contains it already.
-        target_reduction: The projection of target vectors, likewise.
+        target_reduction: As `source_reduction`, for target vectors.
     """
 
     matrix: np.ndarray

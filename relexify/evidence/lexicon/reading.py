@@ -32,7 +32,7 @@ REMARK = re.compile(rf"(?:^|\s|(?<=[،؛、；，]))(?:{_BRACKETS})+(?=[\s,;:.!?
 """Brackets between words, up to three inside each other; those inside a word ("colo(u)r") are part of it."""
 HYPHENS = ("-", "\u2010", "\u2011")
 _MANY_AFFIXES = 0.05
-"""Share of the entries from which on affixes are worth a warning: they may be stems, such as `-zuri`."""
+"""Share of affixes among the entries above which they are worth a warning: they may be stems, such as `-zuri`."""
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)

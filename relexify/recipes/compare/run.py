@@ -1,6 +1,6 @@
 """Compare runs: train variants of one recipe on the same text in the same order, and report on them.
 
-Every trial has a folder in `OUTPUT/runs`; the report lies in `OUTPUT`, or in one folder there for each subsample.
+Every trial has a folder in `OUTPUT/runs`; the report is in `OUTPUT`, or in one folder there for each subsample.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One trial of a comparison: run it, resume it, and read its result.
 
 A trial is one run of the table `[compare]` with one seed on one part of the text: the recipe with another method, plan
-and seed. Until it is finished, its models and scores lie in `NAME.work`; then its folder has
+and seed. Until it is finished, its models and scores are in `NAME.work`; then its folder has
 
     curve.json        the scores on held-out text during the last training
     cost.json         its machine, time and speed

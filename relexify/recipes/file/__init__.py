@@ -1,4 +1,4 @@
-"""The file of a recipe: what may stand in it, and how it is read, changed and written.
+"""The file of a recipe: what it may contain, and how it is read, changed and written.
 
 recipe.py      read and write a recipe
 named.py       the recipes that come with relexify, by name

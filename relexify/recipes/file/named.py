@@ -1,6 +1,7 @@
 """The recipes that come with relexify, which commands take by name: `relexify run wechsel-gpt2`.
 
-A user has no business in the folder of an installed package, so their paths are relative to the current folder.
+Users do not write into the folder of an installed package, so the paths in these recipes are relative to the current
+folder.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def absolute_model(text: str, folder: Path) -> str:
 
 
 def written_path(path: str | Path) -> str:
-    """Return what `absolute_path` reads as this path, wherever the recipe lies."""
+    """Return what `absolute_path` reads as this path, wherever the recipe is."""
     return os.path.abspath(path).replace("$", "$$")
 
 

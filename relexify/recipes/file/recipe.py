@@ -152,7 +152,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """Return a recipe as TOML, with absolute paths, so that it can lie anywhere; defaults are left out.
+    """Return a recipe as TOML, with absolute paths, so that it can be moved anywhere; defaults are left out.
 
     Encode it with `surrogateescape`: names of files may have bytes that are not UTF-8.
 

@@ -15,7 +15,7 @@ __all__ = ["table_of", "toml_value"]
 
 
 def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str, Any]:
-    """Return options as a table that `read_table` reads back, wherever the recipe lies; defaults are left out.
+    """Return options as a table that `read_table` reads back, wherever the recipe is; defaults are left out.
 
     Args:
         options: A dataclass, or a dict.

@@ -65,7 +65,7 @@ def notice(kind: str, text: str, *, advice: str = "") -> str:
     Args:
         kind: `good`, `open`, `poor`, `unknown` or `note`.
         text: The remark.
-        advice: What to do next, which stands below the headline, with a link to the section `next`.
+        advice: What to do next, shown below the headline with a link to the section `next`.
     """
     headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
     escaped = [with_whole_options(sentence) for sentence in rest]
@@ -76,7 +76,7 @@ def notice(kind: str, text: str, *, advice: str = "") -> str:
 
 
 def hint(text: str) -> str:
-    """Return a sentence on how to read what stands above it."""
+    """Return a sentence on how to read what is above it."""
     return f'<p class="hint">{escape(text)}</p>'
 
 

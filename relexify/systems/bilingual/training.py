@@ -50,7 +50,7 @@ def train_bilingual(
     Args:
         source: The model of the source language: a folder, a Hub name, or `smollm2-135m`.
         target: The same model with the vocabulary of the target language, as `relexify transfer` writes it.
-        output: The folder to write; checkpoints lie in `OUTPUT.training` until it is complete.
+        output: The folder to write; checkpoints are in `OUTPUT.training` until it is complete.
         corpus: Text in the target language.
         source_corpus: Text in the source language.
         training: How to train; half of every batch is in each language.

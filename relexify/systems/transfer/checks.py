@@ -67,7 +67,7 @@ _MISSING: Mapping[InputKind, tuple[str, str]] = {
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
 
 _SAMPLE, _MOST_ENTRIES = 50_000, 0.8
-"""Bytes of text that are searched for pairs of words, and the share of its lines from which on it is no text."""
+"""Bytes of text that are searched for pairs of words, and the share of its lines above which it is a dictionary."""
 _ENTRY = re.compile(r"\s*\S+( \S+){0,3}\t\S+( \S+){0,3}\s*")
 """A line of a dictionary: up to four words on either side of a tab."""
 

@@ -72,7 +72,7 @@ _BYTES_PER_PARAMETER = 4
 SEARCHES = ("adversarial", "unsupervised")
 """Vector alignments that are searched for without a dictionary, which takes minutes to hours."""
 SHOWN = 0.1
-"""Share of the time from which on a part is mentioned."""
+"""Smallest share of the time of a part that is mentioned."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["describe_other_text", "warn_about_other_text"]
 
 OTHER = 1.6
-"""Tokens per byte, as a multiple of those in the text of the transfer, from which on a text is in another language.
+"""Tokens per byte, relative to the text of the transfer, above which a text is taken to be in another language.
 With 8,000 tokens for Swahili or German, other genres of the same language have 1.39 or less, English has 2.01 (Swahili)
 and 2.22 (German), and each of the two has 2.40 or more with the tokens of the other."""
 _SAMPLE = 50_000

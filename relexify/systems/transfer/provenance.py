@@ -43,7 +43,7 @@ def is_finished(options: Transfer, evidence: Evidence) -> bool:
         current["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer))
     if before["version"] == __version__ and current == recorded:
         return True
-    check_output(options.output)  # likewise
+    check_output(options.output)  # raises, as above
     return False
 
 

@@ -56,7 +56,7 @@ __all__ = ["TransferResult", "assist_transfer", "load_transfer", "run_transfer"]
 _CHECKED_BYTES = 100_000
 """Bytes of text that a given tokenizer is checked with."""
 _ANNOUNCED_FROM = 60
-"""Seconds from which on the time that a transfer will take is announced."""
+"""Seconds that a transfer must take for its time to be announced."""
 
 logger = logging.getLogger(__name__)
 

@@ -136,7 +136,7 @@ def load_pairs(
     frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
     max_tokens = options.transfer.length - max(len(before) + len(after) for before, after in frames)
     max_together = None
-    if options.objective != "cdlm":  # both sentences stand in one sequence, each followed by a separator
+    if options.objective != "cdlm":  # both sentences are in one sequence, each followed by a separator
         max_together = max_tokens - max(len(after) for _, after in frames)
     links: DirectedLinks | Links
     if options.alignment is not None:

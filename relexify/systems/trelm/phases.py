@@ -70,7 +70,7 @@ def train_commonality(
         source_corpus: Text in the source language.
         training: Steps, rates and so on; without stages.
         held_out: Text in the target language to score on; if None, one line in 100 is held out.
-        source_held_out: Text in the source language to score on; likewise.
+        source_held_out: Text in the source language to score on; as `held_out`.
         notes: Further notes for `relexify.json`.
         overwrite: Replace the output.
 

@@ -1,6 +1,6 @@
 """TreLM from model to model: build the model with a TRILayer, run the phases, and score what each of them reached.
 
-Unfinished work lies in OUTPUT.trelm:
+Unfinished work is kept in OUTPUT.trelm:
 
     start               the model with its TRILayer, before any training
     commonality         the first phase
@@ -88,7 +88,7 @@ def run_trelm(
     Args:
         model: A BERT, RoBERTa or ALBERT whose vocabulary is that of both languages, or with separate vocabularies that
             of the target language: a folder or a Hub name.
-        output: The folder to write; until it is complete, the models of all phases lie in `OUTPUT.trelm`.
+        output: The folder to write; until it is complete, the models of all phases are in `OUTPUT.trelm`.
         corpus: Text in the target language, whatever `Corpus.open` takes.
         options: Everything else.
         held_out: Text in the target language to score on; if None, a part of the corpus is held out.
@@ -140,7 +140,7 @@ def run_trelm(
 
 
 def check_run(model: str | Path, options: Trelm) -> None:
-    """Validate, before any work, what would stop `run_trelm` later; arguments and exceptions as there."""
+    """Validate, before any work, what would stop `run_trelm` later; arguments and exceptions are the same."""
     _check_start(model, _validated(options))
 
 

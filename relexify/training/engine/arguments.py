@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 COMPILING_PAYS_FROM = 100
-"""Steps from which on compilation, about a minute, is regained on a GPU."""
+"""Fewest steps of a stage in which compilation, about a minute, pays on a GPU."""
 DISTRIBUTED_TIMEOUT = 24 * 3600
 """Seconds that processes wait for one another, since one of them may be packing a large corpus."""
 SCORED_TOKENS = 8_192

@@ -1,7 +1,7 @@
 """AdamW of the package bitsandbytes, whose moments have 8 bits or are paged, beside Muon for inner matrices.
 
 Moments of 8 bits (Dettmers et al., 2022) are quantised in blocks of 256 numbers, each with the largest of its block in
-float32. Those of parameters with fewer than 4,096 numbers stay in float32. Paged moments lie in memory that CUDA moves
+float32. Those of parameters with fewer than 4,096 numbers stay in float32. Paged moments are in memory that CUDA moves
 between GPU and host as needed. bitsandbytes does not page on a CPU, but computes the same there.
 """
 

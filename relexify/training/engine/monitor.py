@@ -22,9 +22,9 @@ CHECKPOINT_SHARE = 0.03
 WARM_STEPS = 5
 """Steps on a GPU that do not count for the speed, because of compilation and first allocations; on a CPU, one."""
 ANNOUNCED_FROM = 60
-"""Seconds from which on the time that a training will take is announced."""
+"""Seconds that a training must take for its time to be announced."""
 LONG_TRAINING = 24 * 3600
-"""Seconds from which on the announcement says how to take less."""
+"""Seconds above which the announcement says how to shorten the training."""
 
 logger = logging.getLogger(__name__)
 

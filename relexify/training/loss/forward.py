@@ -2,7 +2,7 @@
 
 Inside `loss_forward`, the forward of a model takes inputs and labels (label i belongs to position i: nothing is
 shifted) and returns the summed negative log likelihood. The output head is deferred: it is computed together with the
-loss, chunk by chunk, so that the logits never lie in memory as a whole. If requested, the layers are compiled one by
+loss, chunk by chunk, so that the logits are never in memory as a whole. If requested, the layers are compiled one by
 one, which is as fast as compiling the whole model and takes a tenth of the time. Since the loss is computed inside the
 forward, wrappers for several devices see an ordinary model.
 """

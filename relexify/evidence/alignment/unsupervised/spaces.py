@@ -34,7 +34,7 @@ BLOCK_CELLS = 1 << 24
 
 
 def validate_matrices(source: np.ndarray, target: np.ndarray) -> None:
-    """Validate that two matrices can lie in one space.
+    """Validate that two matrices can be in one space.
 
     Raises:
         InputError: The widths differ, or a value is not finite.

@@ -6,5 +6,5 @@ dictionary.py   a test of the dictionary, against the model and the text
 scores.py       bits per byte, and those of baselines
 verdict.py      whether this is a good start, and why
 samples.py      sentences under both tokenizers
-summary.py      all of it for people
+summary.py      all of it in words and tables
 """

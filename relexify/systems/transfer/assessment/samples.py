@@ -1,4 +1,4 @@
-"""The same sentences under the source and the target tokenizer, for people to look at."""
+"""The same sentences under the source and the target tokenizer, for reports."""
 
 from __future__ import annotations
 

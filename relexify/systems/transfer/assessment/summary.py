@@ -1,4 +1,4 @@
-"""The result of a transfer for people: the verdict, and what it rests on."""
+"""The result of a transfer in words and tables: the verdict, and what it rests on."""
 
 from __future__ import annotations
 

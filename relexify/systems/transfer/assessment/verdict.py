@@ -44,7 +44,7 @@ ROUGH = 0.2
 CHANCE_Z = 2.0
 """Standard errors above 0.5 that related translations must reach, unless `RELATED` is as near."""
 RELATED = 0.55
-"""Share of related translations from which on a dictionary is sound. With SmolLM2-135M-Instruct, dequantised from 4
+"""Smallest share of related translations of a sound dictionary. With SmolLM2-135M-Instruct, dequantised from 4
 bits, 3 MB of text and 16,000 tokens, correct dictionaries have 0.617 (Swahili), 0.585 (German), 0.577 (Uyghur) and
 0.574 (Chinese); with half of their entries shuffled, 0.539, 0.517, 0.533 and 0.524; with all of them shuffled, 0.506 or
 less. With 0.3 MB of Swahili, it is 0.561, 0.514 and 0.481. A correct dictionary may have less than this with little
@@ -55,10 +55,10 @@ LITTLE_TEXT = 0.05
 """Share of the text that a dictionary for its language translates at least, unless it is small; those of other
 languages match 2 to 4 %, by names and short words, and the method then guesses the other tokens from these few."""
 LARGE = 5_000
-"""Entries from which on a dictionary is not called small."""
+"""Fewest entries of a dictionary that is not called small."""
 MATCHES, FEWEST_FREQUENT = 0.05, 20
 """Share of the entries with a frequent source word whose target word is a token, if a dictionary is for the language,
-and the number of such entries from which on this is tested. With dictionaries from Wiktionary, 1 MB of text and 16,000
+and the fewest such entries for which this is tested. With dictionaries from Wiktionary, 1 MB of text and 16,000
 tokens, it is 0.32 in Swahili, 0.12 in German and 0.50 in Uyghur, and with those of other languages 0.019 or less. It is
 only 0.024 in Chinese, whose dictionary has many rare synonyms, but covers far more of the text than `LITTLE_TEXT`."""
 

@@ -47,6 +47,9 @@ from relexify.tokens import separator_of
 
 __all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "count_read_tokens", "find_unigram_prior"]
 
+Changed = Literal["output bias", "output embedding", "tied embedding", "nothing"]
+"""What a prior changes in a model."""
+
 _KIND = "unigram prior"
 
 _PASSES = 2
@@ -78,7 +81,7 @@ class UnigramReport:
         source_bits_after: The mean in text of the source language, after the change.
     """
 
-    changed: Literal["output bias", "output embedding", "tied embedding", "nothing"]
+    changed: Changed
     tokens: int
     positions: int
     divergence_before: float
@@ -194,30 +197,17 @@ def find_unigram_prior(
         if attempt.helps:
             break
 
-    changed: Literal["output bias", "output embedding", "tied embedding", "nothing"]
+    changed: Changed = "output embedding"
     if not attempt.helps:
         changed = "nothing"
     elif has_bias:
         changed = "output bias"
     elif is_tied(model):
         changed = "tied embedding"
-    else:
-        changed = "output embedding"
-    last = -1 if attempt.helps else 0  # the predictions of the model with the prior, or without any
-    report = UnigramReport(
-        changed=changed,
-        tokens=len(stream),
-        positions=sum(len(batch.labels) for batch in batches),
-        divergence_before=attempt.target[0].divergence / math.log(2),
-        divergence_after=attempt.target[last].divergence / math.log(2),
-        bits_before=attempt.target[0].nats / math.log(2),
-        bits_after=attempt.target[last].nats / math.log(2),
-        source_bits_before=attempt.source[0].nats / math.log(2) if attempt.source else None,
-        source_bits_after=attempt.source[last].nats / math.log(2) if attempt.source else None,
-    )
+    positions = sum(len(batch.labels) for batch in batches)
     passes = _PASSES if attempt.helps else 0
     return UnigramPrior(
-        report,
+        attempt.report(changed, tokens=len(stream), positions=positions),
         torch.stack(attempt.corrections)[:passes],
         torch.stack(attempt.directions)[:passes] if attempt.directions else None,
     )
@@ -271,6 +261,21 @@ class _Attempt:
         """
         harms = bool(self.source) and self.source[-1].nats > (1 + _TOLERATED) * self.source[0].nats
         return self.target[-1].nats < self.target[0].nats and not harms
+
+    def report(self, changed: Changed, *, tokens: int, positions: int) -> UnigramReport:
+        """Return the predictions before and after, in bits; if the attempt does not help, nothing is changed."""
+        last = -1 if self.helps else 0
+        return UnigramReport(
+            changed=changed,
+            tokens=tokens,
+            positions=positions,
+            divergence_before=self.target[0].divergence / math.log(2),
+            divergence_after=self.target[last].divergence / math.log(2),
+            bits_before=self.target[0].nats / math.log(2),
+            bits_after=self.target[last].nats / math.log(2),
+            source_bits_before=self.source[0].nats / math.log(2) if self.source else None,
+            source_bits_after=self.source[last].nats / math.log(2) if self.source else None,
+        )
 
 
 def _smoothed(counts: np.ndarray) -> np.ndarray:

@@ -141,30 +141,11 @@ def language_model_job(
             f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
             "was extended, or leave it out"
         )
-    kind = architecture_of(model)
     share_packing(tokenizer, corpus, held_out)
     if training.source_corpus is not None:
         share_packing(tokenizer, training.source_corpus, training.source_held_out)
     with processes.main_process_first():
-        if training.source_corpus is None:
-            target = language_data(model, tokenizer, corpus, held_out, training)
-            data = TrainingData(target.blocks, {None: target.held_out}, kind, target.blocks.count)
-            identity = dict(target.identity)
-        else:
-            target = language_data(model, tokenizer, corpus, held_out, training, language=TARGET)
-            first = language_data(
-                model, tokenizer, training.source_corpus, training.source_held_out, training, language=SOURCE
-            )
-            share = training.source_share
-            data = TrainingData(
-                MixedTexts(first.blocks, target.blocks, share),
-                {SOURCE: first.held_out, TARGET: target.held_out},
-                kind,
-                # Sequences of both texts until each one of the target text has been seen once.
-                round(target.blocks.count / (1 - share)),
-                takes_language=False,
-            )
-            identity = {**target.identity, "source": first.identity}
+        data, identity = _open_data(model, tokenizer, corpus, held_out, training)
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
         add_next_sentence_head(trained, source)  # untrained here, but TreLM's last phase trains it further
@@ -259,6 +240,38 @@ def started_processes() -> PartialState:
     """Return the processes that torchrun or accelerate started together; without them, this one alone."""
     # Processes wait for the first one while it prepares text, which may take longer than the ten minutes of NCCL.
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=DISTRIBUTED_TIMEOUT))
+
+
+def _open_data(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    corpus: TextSource,
+    held_out: TextSource | None,
+    training: Training,
+) -> tuple[TrainingData, dict[str, Any]]:
+    """Open the text of one language, or of two if the options name text of the source language.
+
+    Returns:
+        The data, and what the result of the training depends on because of it; arguments as for `language_data`.
+    """
+    kind = architecture_of(model)
+    if training.source_corpus is None:
+        text = language_data(model, tokenizer, corpus, held_out, training)
+        return TrainingData(text.blocks, {None: text.held_out}, kind, text.blocks.count), dict(text.identity)
+    target = language_data(model, tokenizer, corpus, held_out, training, language=TARGET)
+    source = language_data(
+        model, tokenizer, training.source_corpus, training.source_held_out, training, language=SOURCE
+    )
+    share = training.source_share
+    data = TrainingData(
+        MixedTexts(source.blocks, target.blocks, share),
+        {SOURCE: source.held_out, TARGET: target.held_out},
+        kind,
+        # Sequences of both texts until each one of the target text has been seen once.
+        round(target.blocks.count / (1 - share)),
+        takes_language=False,
+    )
+    return data, {**target.identity, "source": source.identity}
 
 
 def _both_sides(corpus: TextSource, held_out: TextSource | None) -> tuple[Corpus, Corpus]:

@@ -152,18 +152,11 @@ def run_transfer(
         scores = score_start(options, model, inputs, grafted, sample, counted_text, original=original)
         start = replace(start, bits_per_byte=scores)
 
-    prompt = default_system_prompt(target)
-    if prompt is not None:
-        logger.warning(
-            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
-            "target language, or edit chat_template.jinja",
-            prompt,
-        )
     summary = {
         **start.as_notes(),
         "verdict": asdict(judge(start)),
         "unigram_prior": asdict(prior) if prior else None,
-        "system_prompt": prompt,
+        "system_prompt": _report_system_prompt(target),
         "pairs_left_out": len(inputs.scored_pairs) if METHODS[options.method].takes("bitext") else 0,
         "samples": [asdict(sample) for sample in segment_samples(text, source, target)],
     }
@@ -226,6 +219,18 @@ def _load_source(options: Transfer, evidence: Evidence) -> tuple[PreTrainedModel
     if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
         check_finite(model)  # otherwise inner parameters are linked without being read
     return model, source
+
+
+def _report_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
+    """Return the system prompt that the chat template begins with, with a warning; None if there is none."""
+    prompt = default_system_prompt(tokenizer)
+    if prompt is not None:
+        logger.warning(
+            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
+            "target language, or edit chat_template.jinja",
+            prompt,
+        )
+    return prompt
 
 
 def _add_prior(

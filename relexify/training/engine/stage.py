@@ -150,15 +150,12 @@ def train_stage(
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
     _finish_model(model, trainer, adapters, training, is_last=is_last)
-    weights = None
-    if trainer.is_fsdp_enabled:
-        weights = trainer.accelerator.get_state_dict(trainer.model)
-        model = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
     # Steps of the Trainer are counted within the stage; those of the curve within the whole run.
     best = trainer.state.best_global_step
     selected = best if arguments.load_best_model_at_end and best else trainer.state.global_step
+    trained, weights = _unwrap(model, trainer)
     return StageResult(
-        model,
+        trained,
         weights,
         curve=_curve(trainer.state.log_history, list(data.held_out), stage, training, first_step),
         selected=first_step + int(selected),
@@ -234,6 +231,14 @@ def _finish_model(
         adapters.merge()
     elif adapters is not None:
         adapters.separate(Path(trainer.args.output_dir) / ADAPTERS if trainer.args.should_save else None)
+
+
+def _unwrap(model: PreTrainedModel, trainer: StageTrainer) -> tuple[PreTrainedModel, dict[str, Any] | None]:
+    """Return the model, and its parameters if FSDP distributes it."""
+    if not trainer.is_fsdp_enabled:
+        return model, None
+    weights = trainer.accelerator.get_state_dict(trainer.model)
+    return trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False), weights
 
 
 def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training) -> None:

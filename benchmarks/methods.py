@@ -42,8 +42,10 @@ from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.file.settings import apply_settings
 from relexify.scoring import bits_per_byte, sample_size
 from relexify.systems.transfer.checks import check_transfer
-from relexify.systems.transfer.initialisation import add_prior, method_inputs, prior_text, target_tokenizer
+from relexify.systems.transfer.initialisation import method_inputs
 from relexify.systems.transfer.options import Transfer, with_method
+from relexify.systems.transfer.prior import add_prior, prior_text
+from relexify.systems.transfer.tokenizer import target_tokenizer
 
 DONOR_WIDTH = 300
 """Width of the donor's rows: those of `clp` and `omp` are combinations of shared tokens in so many dimensions."""

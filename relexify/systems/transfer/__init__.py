@@ -7,7 +7,9 @@
     dry_run.py          what a transfer would do
     cost.py             how long a transfer takes
     run.py              the job: load, build, score, judge, write
-    initialisation.py   from evidence to a grafted model: tokenizer, mixture, graft, unigram prior
+    tokenizer.py        the target tokenizer: given, or trained or extended on the text
+    initialisation.py   from evidence to a grafted model: inputs of the method, mixture, graft
+    prior.py            the unigram prior of a grafted model
     provenance.py       what a transfer was made from, and whether it was made already
     extension.py        add tokens to the model's vocabulary instead of replacing it
     assessment/         how good the model is before its training: tests, scores, verdict, summary

@@ -26,15 +26,9 @@ from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
 from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.initialisation import (
-    PriorText,
-    has_prior,
-    is_tokenizer_known,
-    prediction_key,
-    prior_text,
-    target_tokenizer,
-)
 from relexify.systems.transfer.options import Transfer, given_tokenizer, given_translations
+from relexify.systems.transfer.prior import PriorText, has_prior, prediction_key, prior_text
+from relexify.systems.transfer.tokenizer import is_tokenizer_known, target_tokenizer
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
 from relexify.tokens import encoder_of

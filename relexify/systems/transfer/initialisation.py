@@ -1,106 +1,35 @@
-"""From options and evidence to a grafted model: tokenizer, inputs of the method, initialisation, graft, prior."""
+"""From the evidence of a transfer to a grafted model: the inputs of the method, its initialisation, and the graft."""
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import Graft, UnigramPrior, UnigramReport, find_unigram_prior, graft, is_tied, sample_paragraphs
+from relexify.grafting import Graft, graft, is_tied
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, InputKind
 from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
-from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.lexical import weight_rows
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer
-from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.arrays import load_arrays, save_arrays
-from relexify.storage.cache import cached, is_cached
-from relexify.storage.fingerprint import fingerprint
-from relexify.storage.revisions import EVIDENCE, PRIORS, TOKENIZERS
-from relexify.systems.transfer.extension import extend_vocabulary, is_extended
-from relexify.systems.transfer.options import Transfer, given_tokenizer, method_options
-from relexify.tokens import vocabulary_of
+from relexify.storage.cache import cached
+from relexify.storage.revisions import EVIDENCE
+from relexify.systems.transfer.options import Transfer, method_options
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = [
-    "PriorText",
-    "add_prior",
-    "graft_initialisation",
-    "has_prior",
-    "initialise",
-    "is_tokenizer_known",
-    "method_inputs",
-    "needed_roles",
-    "prediction_key",
-    "prior_text",
-    "target_tokenizer",
-]
+__all__ = ["graft_initialisation", "initialise", "method_inputs"]
 
 _SLOW: tuple[InputKind, ...] = ("vectors", "bitext", "donor", "model")
 """Inputs of methods whose initialisations are cached."""
-_FEW_TOKENS = 0.95
-"""Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
-by a few tokens."""
-_TOKENIZER = "tokenizer"
-"""The kind of trained tokenizers in the cache."""
 _ROTATION_FILE = "rotation.safetensors"
 _PRECOMPUTED_FILE = "precomputed.safetensors"
-_PRIOR_FILE = "prior.safetensors"
-
-logger = logging.getLogger(__name__)
-
-
-def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
-    if options.keep_source:
-        return extend_vocabulary(options, source, evidence).tokenizer
-    method = METHODS[options.method]
-    if (named := given_tokenizer(options)) is not None:
-        return load_tokenizer(named)
-    corpus, size = evidence.corpus, options.vocab_size
-    if method.train_tokenizer is not None:
-        trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
-    else:
-        config = load_config(options.model)
-        trained = cached(
-            _TOKENIZER,
-            _tokenizer_key(options, source, evidence),
-            make=lambda: train_tokenizer(corpus, like=source, vocab_size=size, config=config),
-            save=save_tokenizer,
-            load=load_tokenizer,
-        )
-    if (found := len(vocabulary_of(trained))) < _FEW_TOKENS * size:
-        logger.warning(
-            "the text gives only %s tokens, not %s: give more text, or a smaller vocabulary",
-            f"{found:,}",
-            f"{size:,}",
-        )
-    return trained
-
-
-def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
-    """Whether `target_tokenizer` has nothing to train: one is given, or an earlier run has trained it."""
-    if options.keep_source:
-        return is_extended(options, source, evidence)
-    if given_tokenizer(options) is not None:
-        return True
-    is_plain = METHODS[options.method].train_tokenizer is None
-    return is_plain and is_cached(_TOKENIZER, _tokenizer_key(options, source, evidence))
-
-
-def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:
-    """Return the special tokens that a tokenizer must have for a model."""
-    kind = architecture_of(model)
-    return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
 
 
 def method_inputs(
@@ -194,78 +123,6 @@ def graft_initialisation(
         pad_to_multiple_of=options.pad_to_multiple_of,
         copy_inner=False,
     )
-
-
-def has_prior(options: Transfer) -> bool:
-    """Whether grafted models get the unigram distribution of the text: as requested, or else as the method does it."""
-    if options.unigram_prior is not None:
-        return options.unigram_prior
-    return METHODS[options.method].unigram_prior
-
-
-class PriorText(NamedTuple):
-    """Paragraphs of the target language, and, if a vocabulary is extended, of the source language."""
-
-    target: list[str]
-    source: list[str] | None
-
-
-def prior_text(options: Transfer, model: PreTrainedModel, evidence: Evidence) -> PriorText | None:
-    """Return the text whose unigram distribution grafted models get; None if they get none."""
-    if not has_prior(options):
-        return None
-    if architecture_of(model) == "headless":
-        logger.warning("%s has no language-modelling head, so it gets no unigram prior", type(model).__name__)
-        return None
-    own = evidence.source_corpus if options.keep_source else None
-    return PriorText(
-        target=sample_paragraphs(evidence.corpus, seed=options.seed),
-        source=None if own is None else sample_paragraphs(own, seed=options.seed),
-    )
-
-
-def add_prior(options: Transfer, result: Graft, text: PriorText | None) -> UnigramReport | None:
-    """Give a grafted model the unigram distribution of a text (cached), in place; do nothing if there is no text."""
-    if text is None:
-        return None
-    model, tokenizer = result.model.to(options.device), result.tokenizer
-    kept = len(result.mixture.source_tokens) if options.keep_source else 0
-    prior = cached(
-        "unigram-prior",
-        {
-            **prediction_key(model, tokenizer, text, options.device),
-            "kept": kept,
-            "seed": options.seed,
-            "revision": PRIORS,
-        },
-        make=lambda: find_unigram_prior(
-            model, tokenizer, text.target, kept=kept, source=text.source, seed=options.seed
-        ),
-        save=lambda prior, folder: prior.save(folder / _PRIOR_FILE),
-        load=lambda folder: UnigramPrior.load(folder / _PRIOR_FILE),
-    )
-    prior.apply(model)
-    return prior.report
-
-
-def prediction_key(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: object, device: str
-) -> dict[str, object]:
-    """Return everything that the predictions of a model depend on, for the cache."""
-    config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may be in several folders
-    kind = torch.device(device).type  # a GPU may compute in another precision
-    return {"model": fingerprint(model), "config": config, "tokenizer": tokenizer, "text": text, "device": kind}
-
-
-def _tokenizer_key(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> dict[str, object]:
-    """Return everything that a trained tokenizer depends on, for the cache."""
-    return {
-        "corpus": evidence.corpus,
-        "like": source,
-        "vocab_size": options.vocab_size,
-        "revision": TOKENIZERS,
-        "model_type": load_config(options.model).model_type,
-    }
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:

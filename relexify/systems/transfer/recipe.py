@@ -82,7 +82,7 @@ def _change(notes: Mapping[str, Any]) -> ModelChange | None:
 
 
 def _decided(options: Transfer) -> dict[str, bool]:
-    from relexify.systems.transfer.initialisation import has_prior
+    from relexify.systems.transfer.prior import has_prior
 
     return {} if options.unigram_prior is not None else {"unigram_prior": has_prior(options)}
 

@@ -32,20 +32,11 @@ from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
 from relexify.systems.transfer.extension import assess_extension
-from relexify.systems.transfer.initialisation import (
-    PriorText,
-    add_prior,
-    graft_initialisation,
-    has_prior,
-    initialise,
-    method_inputs,
-    needed_roles,
-    prediction_key,
-    prior_text,
-    target_tokenizer,
-)
+from relexify.systems.transfer.initialisation import graft_initialisation, initialise, method_inputs
 from relexify.systems.transfer.options import Transfer, given_evidence, given_tokenizer, trains_like_source
+from relexify.systems.transfer.prior import PriorText, add_prior, has_prior, prediction_key, prior_text
 from relexify.systems.transfer.provenance import is_finished, provenance_of
+from relexify.systems.transfer.tokenizer import needed_roles, target_tokenizer
 from relexify.tokens import check_vocabulary_size
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from relexify.systems.transfer import cost as cost_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import TransferCost, estimate_before_loading, estimate_transfer
-from relexify.systems.transfer.initialisation import prediction_key, prior_text
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.prior import prediction_key, prior_text
 from relexify.systems.transfer.run import run_transfer
 from tests import pico
 

@@ -19,8 +19,8 @@ from relexify.storage.cache import cached, is_cached
 from relexify.storage.files import write_file
 from relexify.storage.revisions import SCORES
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.initialisation import PriorText, add_prior, prediction_key
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.prior import PriorText, add_prior, prediction_key
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:

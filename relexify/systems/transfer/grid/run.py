@@ -46,16 +46,10 @@ from relexify.systems.transfer.grid.cells import (
     grid_rows,
     plan_cells,
 )
-from relexify.systems.transfer.initialisation import (
-    add_prior,
-    graft_initialisation,
-    has_prior,
-    method_inputs,
-    needed_roles,
-    prior_text,
-    target_tokenizer,
-)
+from relexify.systems.transfer.initialisation import graft_initialisation, method_inputs
 from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.prior import add_prior, has_prior, prior_text
+from relexify.systems.transfer.tokenizer import needed_roles, target_tokenizer
 
 __all__ = ["run_grid"]
 

@@ -1,0 +1,85 @@
+"""The target tokenizer of a transfer: a given one, that of a donor, or one that is trained or extended on the text."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from relexify.evidence.evidence import Evidence
+from relexify.methods.registry import METHODS
+from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.loading import load_config, load_tokenizer
+from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
+from relexify.storage.cache import cached, is_cached
+from relexify.storage.revisions import TOKENIZERS
+from relexify.systems.transfer.extension import extend_vocabulary, is_extended
+from relexify.systems.transfer.options import Transfer, given_tokenizer, method_options
+from relexify.tokens import vocabulary_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["is_tokenizer_known", "needed_roles", "target_tokenizer"]
+
+_FEW_TOKENS = 0.95
+"""Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
+by a few tokens."""
+_CACHED = "tokenizer"
+"""The kind of trained tokenizers in the cache."""
+
+logger = logging.getLogger(__name__)
+
+
+def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
+    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
+    if options.keep_source:
+        return extend_vocabulary(options, source, evidence).tokenizer
+    method = METHODS[options.method]
+    if (named := given_tokenizer(options)) is not None:
+        return load_tokenizer(named)
+    corpus, size = evidence.corpus, options.vocab_size
+    if method.train_tokenizer is not None:
+        trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
+    else:
+        config = load_config(options.model)
+        trained = cached(
+            _CACHED,
+            _tokenizer_key(options, source, evidence),
+            make=lambda: train_tokenizer(corpus, like=source, vocab_size=size, config=config),
+            save=save_tokenizer,
+            load=load_tokenizer,
+        )
+    if (found := len(vocabulary_of(trained))) < _FEW_TOKENS * size:
+        logger.warning(
+            "the text gives only %s tokens, not %s: give more text, or a smaller vocabulary",
+            f"{found:,}",
+            f"{size:,}",
+        )
+    return trained
+
+
+def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
+    """Whether `target_tokenizer` has nothing to train: one is given, or an earlier run has trained it."""
+    if options.keep_source:
+        return is_extended(options, source, evidence)
+    if given_tokenizer(options) is not None:
+        return True
+    is_plain = METHODS[options.method].train_tokenizer is None
+    return is_plain and is_cached(_CACHED, _tokenizer_key(options, source, evidence))
+
+
+def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:
+    """Return the special tokens that a tokenizer must have for a model."""
+    kind = architecture_of(model)
+    return {"encoder": ("mask", "pad"), "encoder-decoder": ("pad", "eos")}.get(kind, ())
+
+
+def _tokenizer_key(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> dict[str, object]:
+    """Return everything that a trained tokenizer depends on, for the cache."""
+    return {
+        "corpus": evidence.corpus,
+        "like": source,
+        "vocab_size": options.vocab_size,
+        "revision": TOKENIZERS,
+        "model_type": load_config(options.model).model_type,
+    }

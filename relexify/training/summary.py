@@ -26,7 +26,7 @@ class TrainingVerdict:
     """Whether a training helped, and whether more of it would.
 
     Attributes:
-        outcome: `improving`, if scores were still improving when it ended, or had improved in fewer than
+        outcome: `improving`, if scores were still improving when it ended, or had not become worse in fewer than
             `FEWEST_TOKENS`; `finished`, if they were not, or if they became worse again and the best step was kept;
             `overfitted`, if they did and it was not; `worse`, if they became worse and never were better than before.
             Differences below `GAIN` do not count.
@@ -108,12 +108,13 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
         return TrainingVerdict("finished", reason)
     earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
     since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
-    is_short = last.tokens < FEWEST_TOKENS
-    few = f" It has seen only {last.tokens:,} tokens, too few to judge it by." if is_short else ""
+    if last.tokens < FEWEST_TOKENS:
+        # Neither a slope nor a flat end says anything: the learning rate falls until the last step of any training.
+        few = f"It has seen only {last.tokens:,} tokens, too few to judge it by."
+        gained = first.bits_per_byte - last.bits_per_byte >= GAIN
+        headline = "The model has improved." if gained else "This training is too short to be judged."
+        return TrainingVerdict("improving", f"{headline} {since}: train it for longer. {few}")
     if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
-        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.{few}")
-    if is_short and first.bits_per_byte - last.bits_per_byte >= GAIN:
-        # The learning rate falls until the last step, so the end of a short training is flat, too.
-        return TrainingVerdict("improving", f"The model has improved. {since}: train it for longer.{few}")
+        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
     reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
     return TrainingVerdict("finished", reason)

@@ -188,8 +188,10 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
 def _scores(notes: Mapping[str, Any], start: Start | None, *, is_trained: bool) -> str:
     """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
     verdict = _transfer_verdict(notes) if is_trained and not recall_poor_start(notes) else ""
-    if start is None or not start.bits_per_byte:
+    if start is None:
         return verdict
+    if not start.bits_per_byte:
+        return f"{verdict}<p>Not scored: {escape(_why_not_scored(notes, start))}.</p>"
     ranked = sorted(start.bits_per_byte.items(), key=lambda entry: entry[1])
     ordered = {BASELINES.get(name, name): score for name, score in ranked}
     sample = f"{start.text.bytes:,} bytes of held-out text" if start.text is not None else "held-out text"
@@ -201,6 +203,15 @@ def _scores(notes: Mapping[str, Any], start: Start | None, *, is_trained: bool) 
         "training: rows without evidence learn more slowly."
     )
     return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hint(about)
+
+
+def _why_not_scored(notes: Mapping[str, Any], start: Start) -> str:
+    """Say why a transfer has no scores."""
+    if start.not_scored is not None:
+        return f"the model does not fit into memory ({start.not_scored})"
+    if ((notes.get("provenance") or {}).get("command") or {}).get("score") is False:
+        return "the transfer was run with score=false"
+    return "the model has no language-modelling head"
 
 
 def _further_scores(changes: Sequence[ModelChange]) -> str:

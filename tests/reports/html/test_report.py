@@ -266,7 +266,7 @@ def test_training_adds_curves(folder, tmp_path):
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
     assert "(selected)" not in page, "it is the last one"
-    assert "<b>The model is still improving.</b>" in page
+    assert "<b>The model has improved.</b>" in page
     assert "<p>Train it further.</p>" in page, "with what is not known"
     notes = json.loads((trained / "relexify.json").read_text())
     command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"batch": 4, "held_out_bytes": 2_000}}
@@ -356,6 +356,27 @@ def test_the_scores_of_a_training_and_of_the_transfer_are_kept_apart(folder, tmp
     assert f"needs 3.000 bits per byte here, in windows of 64 tokens, and {before} there" in training
     assert "3.000" not in scores
     assert "good start" in scores
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ({"provenance": {"command": {"score": False}}}, "the transfer was run with score=false"),
+        (
+            {"not_scored": "needs about 9 GB, 2 GB free"},
+            "the model does not fit into memory (needs about 9 GB, 2 GB free)",
+        ),
+        ({}, "the model has no language-modelling head"),
+    ],
+)
+def test_a_report_without_scores_says_why(folder, tmp_path, why, said):
+    unscored = shutil.copytree(folder, tmp_path / "unscored")
+    notes = json.loads((unscored / "relexify.json").read_text())
+    provenance = {**notes["provenance"], **why.get("provenance", {})}
+    notes |= {"bits_per_byte_before_training": {}, **why, "provenance": provenance}
+    (unscored / "relexify.json").write_text(json.dumps(notes))
+    section = re.search(r'<section id="scores".*?</section>', rx.report(unscored).read_text(), re.DOTALL)[0]
+    assert f"<p>Not scored: {said}.</p>" in section
 
 
 def test_a_comparison_has_a_report_too(tmp_path):

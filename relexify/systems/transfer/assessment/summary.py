@@ -54,7 +54,7 @@ _MEANINGS = {"random": ": drawn at random, no evidence", "shuffle": ": the model
 
 _HEADLINES = {
     "good": "This is a good start.",
-    "open": "It is open whether this is a good start.",
+    "open": "Open: the tests do not show whether this is a good start.",
     "poor": "This is a poor start.",
     "unknown": "It is not known whether this is a good start.",
 }

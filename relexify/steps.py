@@ -164,10 +164,10 @@ class Step:
         change: Returns from the notes of a model what the step, or another command of its system, did to it; None if
             nothing.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
-        shares: Reads shares from 0 to 1 that say how good the step's evidence was, by name, from the folder that it
-            wrote; a comparison shows them beside the scores of its runs.
-        decided: Returns settings that the method decides if they are not given, by the key of the table; a comparison
-            shows those in which its runs differ.
+        shares: Reads how good the step's evidence was, as shares from 0 to 1 by name, from the folder that it wrote; a
+            comparison shows them beside the scores of its runs.
+        method_settings: Returns settings that the method decides if they are not given, by the key of the table; a
+            comparison shows those in which its runs differ.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
@@ -195,7 +195,7 @@ class Step:
     change: Callable[[Mapping[str, Any]], ModelChange | None] = lambda notes: None
     scores: Callable[[Path], Sequence[Score]] | None = None
     shares: Callable[[Path], Mapping[str, float]] = lambda output: {}
-    decided: Callable[[Any], Mapping[str, bool]] = lambda options: {}
+    method_settings: Callable[[Any], Mapping[str, bool]] = lambda options: {}
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False
     distributed: bool = False

@@ -107,14 +107,14 @@ def _comparison(
         plans={trial.run: trial.plan for trial in trials if trial.run in results},
         costs=costs,
         shares=by_run(lambda result: (result.shares,) if result.shares else ()),
-        settings={trial.run: found for trial in trials if trial.run in results and (found := _decided(trial))},
+        settings={trial.run: found for trial in trials if trial.run in results and (found := _method_settings(trial))},
     )
 
 
-def _decided(trial: Trial) -> dict[str, bool]:
+def _method_settings(trial: Trial) -> dict[str, bool]:
     """Return the settings that the method of a trial decides, by their keys in a recipe."""
     return {
         f"{step.table}.{key}": value
         for step in trial.steps
-        for key, value in step.decided(trial.context.tables[step.table]).items()
+        for key, value in step.method_settings(trial.context.tables[step.table]).items()
     }

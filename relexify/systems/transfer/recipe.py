@@ -81,7 +81,7 @@ def _change(notes: Mapping[str, Any]) -> ModelChange | None:
     )
 
 
-def _decided(options: Transfer) -> dict[str, bool]:
+def _method_settings(options: Transfer) -> dict[str, bool]:
     from relexify.systems.transfer.prior import has_prior
 
     return {} if options.unigram_prior is not None else {"unigram_prior": has_prior(options)}
@@ -103,7 +103,7 @@ STEPS.add(
         summarise_notes=summarise_notes,
         change=_change,
         shares=alignment_precision,
-        decided=_decided,
+        method_settings=_method_settings,
         varies={
             "without": without_evidence,
             # The runs of a comparison are scored when their training starts, and baselines are runs of their own.

@@ -22,6 +22,7 @@ files of this package:
     method.py, joint_vocabulary.py, embedding.py   the joint vocabulary and its rows, as a method of a transfer
     options.py             all settings
     pairs.py, batches.py   sentence pairs with their word alignment, and the rows of a batch
+    next_sentences.py      rows of text for next sentences
     parameters.py          which parameters each phase trains
     phases.py              the three phases, each of them a training
     run.py                 all phases, one after the other

@@ -19,9 +19,10 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, meta_model
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches, SegmentPairs
+from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_with_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
+from relexify.systems.trelm.next_sentences import SegmentPairs
 from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
 from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern

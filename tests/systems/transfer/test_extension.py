@@ -13,7 +13,7 @@ from relexify.grafting import check
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_to
 from relexify.steps import ResultTable
-from relexify.systems.transfer import initialisation
+from relexify.systems.transfer import prior
 from relexify.systems.transfer.assessment import scores
 from relexify.systems.transfer.assessment.summary import summarise_transfer
 from relexify.systems.transfer.checks import prepare_transfer, validate_transfer
@@ -83,7 +83,7 @@ def test_a_transfer_that_is_run_again_repeats_neither_its_prior_nor_the_scores_o
 ):
     pico.saved("gpt2", tmp_path / "model")
     first = run_transfer(options)
-    monkeypatch.setattr(initialisation, "find_unigram_prior", None)
+    monkeypatch.setattr(prior, "find_unigram_prior", None)
     measured = []
     count = scores.bits_per_byte
     monkeypatch.setattr(scores, "bits_per_byte", lambda *args, **own: measured.append(args) or count(*args, **own))

@@ -27,6 +27,7 @@ from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.work import read_notes
 from relexify.systems.transfer import checks, initialisation
+from relexify.systems.transfer import prior as prior_module
 from relexify.systems.transfer import recipe as recipe_module
 from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.assessment import scores as scores_module
@@ -387,7 +388,7 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
 
 def test_the_source_model_is_hashed_once_for_all_scores(options, monkeypatch):
     hashed = []
-    monkeypatch.setattr(initialisation, "fingerprint", lambda value: hashed.append(value) or fingerprint(value))
+    monkeypatch.setattr(prior_module, "fingerprint", lambda value: hashed.append(value) or fingerprint(value))
     assert len(run_transfer(replace(options, method="fvt", score=True, score_bytes=200)).scores) == 4
     assert len(hashed) == 1
 

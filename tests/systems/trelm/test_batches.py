@@ -10,8 +10,9 @@ import torch
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED
-from relexify.systems.trelm.batches import InLanguage, PairBatches, SegmentPairs
+from relexify.systems.trelm.batches import InLanguage, PairBatches
 from relexify.systems.trelm.model.encoder import UNALIGNED
+from relexify.systems.trelm.next_sentences import SegmentPairs
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
 from tests import pico

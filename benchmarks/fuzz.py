@@ -52,7 +52,7 @@ from relexify.methods import fvt
 from relexify.mixture import Mixture
 from relexify.recipes.file.recipe import read_recipe, recipe_text
 from relexify.storage.files import check_output
-from relexify.storage.work import finished_run, read_notes
+from relexify.storage.notes import finished_run, read_notes
 from relexify.text import Corpus
 from tests import pico
 from tests.evidence.vectors.fasttext_file import FastTextFile

@@ -23,7 +23,7 @@ from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.storage.json import read_json
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 
 __all__ = ["CheckResult", "check"]

@@ -27,8 +27,7 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
-from relexify.storage.notes import read_as
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_as, read_notes
 from relexify.tokens import vocabulary_of
 
 __all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origins"]

@@ -15,7 +15,7 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.text import Corpus, TextInput
 from relexify.tokens import prune_tokenizer, vocabulary_of
 from relexify.version import __version__

@@ -23,7 +23,7 @@ from relexify.reports import Comparison, write_report
 from relexify.scoring import bits_per_byte
 from relexify.storage.documents import without_documents, write_documents
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus, InventedLanguage, english_from_python, invent, split_words

@@ -20,7 +20,7 @@ from relexify.pretrained.loading import load_config
 from relexify.reports.transfer_command import source_title
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.assessment.start import BASELINES, start_of
 from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.training.curve import Curve

@@ -14,7 +14,7 @@ from relexify.pretrained.kinds import kind_of_folder
 from relexify.reports.model_card import CARD, render_card
 from relexify.storage.documents import write_documents
 from relexify.storage.files import ensure_written, record_file, write_file
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 
 __all__ = ["push"]
 

@@ -30,7 +30,7 @@ from relexify.storage.files import MARKER, check_output, is_temporary, is_writte
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_json
 from relexify.storage.locks import LOCK_FILE, only_one
-from relexify.storage.notes import check_notes
+from relexify.storage.notes import FINISHED, REVISIONS, finished_run, output_notes, read_notes
 from relexify.storage.revisions import changed_revisions, check_revisions
 
 __all__ = [
@@ -38,19 +38,12 @@ __all__ = [
     "WorkFolder",
     "check_claim",
     "claim_folder",
-    "finished_run",
-    "inherited_notes",
     "is_intermediate",
-    "output_notes",
-    "read_entry",
-    "read_notes",
     "restart_advice",
 ]
 
 RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
-_FINISHED = "finished"
-_REVISIONS = "revisions"
 _ATTEMPTS = 10
 """How often a folder is created that other processes keep removing."""
 _CONTENTS = {
@@ -219,21 +212,21 @@ class WorkFolder:
 
     @property
     def _claimed(self) -> dict[str, Any]:
-        return {**self.identity, _REVISIONS: self.revisions} if self.revisions else self.identity
+        return {**self.identity, REVISIONS: self.revisions} if self.revisions else self.identity
 
     def _is_result(self) -> bool:
         return finished_run(self.output, self._name) == self.fingerprint
 
     def _revisions_before(self) -> object:
         """Return the revisions that the output was made with, as they were read."""
-        before = output_notes(self.output).get(_REVISIONS)
+        before = output_notes(self.output).get(REVISIONS)
         return before.get(self._name) if isinstance(before, dict) else None
 
     def _notes(self, notes: Mapping[str, Any]) -> dict[str, Any]:
         """Return notes together with the run that they belong to."""
-        marked = {**notes, _FINISHED: {**notes.get(_FINISHED, {}), self._name: self.fingerprint}}
+        marked = {**notes, FINISHED: {**notes.get(FINISHED, {}), self._name: self.fingerprint}}
         if self.revisions:
-            marked[_REVISIONS] = {**notes.get(_REVISIONS, {}), self._name: self.revisions}
+            marked[REVISIONS] = {**notes.get(REVISIONS, {}), self._name: self.revisions}
         return marked
 
 
@@ -271,7 +264,7 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
     if before == {} and here:
         raise InputError(f"{folder} holds work that is half removed; {restart_advice(folder)}")
-    revisions = [each.pop(_REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
+    revisions = [each.pop(REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
     then, now = _leaves(before), _leaves(here)
     if differing := sorted(name for name in {*then, *now} if then.get(name) != now.get(name)):
         # Options first: a length, for example, also changes the windows of the held-out text.
@@ -287,52 +280,6 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
         raise InputError(f"{folder} holds the unfinished work of another run{found}; {restart_advice(folder)}")
     if changed := changed_revisions(*revisions):
         raise InputError(f"{folder} holds work of {changed}; {restart_advice(folder)}")
-
-
-def read_notes(folder: str | Path) -> dict[str, Any]:
-    """Return what `relexify.json` in a folder says; empty if there is none.
-
-    Raises:
-        InputError: It is damaged; the message names the key that is wrong.
-    """
-    path = Path(folder) / MARKER
-    return check_notes(read_json(path), path) if path.is_file() else {}
-
-
-def read_entry(folder: str | Path, name: str) -> Any:
-    """Return an entry of `relexify.json` in a folder that was written with one.
-
-    Raises:
-        InputError: As `read_notes`; or the entry is missing.
-    """
-    notes = read_notes(folder)
-    if notes.get(name) is None:
-        raise InputError(f"{Path(folder) / MARKER}: {name} is missing: restore the file, or write the folder again")
-    return notes[name]
-
-
-def output_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of an output; empty if they are damaged, so that it counts as the output of another run."""
-    try:
-        return read_notes(folder)
-    except InputError:
-        return {}
-
-
-def finished_run(folder: str | Path, name: str) -> str | None:
-    """Return the fingerprint of the run of this name whose result a folder is; None if there is no such run."""
-    finished = output_notes(folder).get(_FINISHED)
-    found = finished.get(name) if isinstance(finished, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def inherited_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of a folder for one that is made from it, without the runs whose result it is.
-
-    Raises:
-        InputError: As `read_notes`.
-    """
-    return {name: note for name, note in read_notes(folder).items() if name not in (_FINISHED, _REVISIONS)}
 
 
 def is_intermediate(folder: str | Path) -> bool:

@@ -22,7 +22,8 @@ from relexify.pretrained.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.scoring import HeldOut, held_out_windows, sample_size
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import inherited_notes, is_intermediate
+from relexify.storage.notes import inherited_notes
+from relexify.storage.work import is_intermediate
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of, vocabulary_of
 from relexify.training.curve import SOURCE, TARGET

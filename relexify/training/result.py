@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relexify.storage.work import WorkFolder, finished_run, output_notes, read_entry
+from relexify.storage.notes import finished_run, output_notes, read_entry
+from relexify.storage.work import WorkFolder
 from relexify.training.curve import Curve
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages

@@ -26,8 +26,9 @@ from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_space, write_file, write_folder
 from relexify.storage.inputs import check_inputs
+from relexify.storage.notes import read_entry
 from relexify.storage.revisions import SCORES, TRAININGS
-from relexify.storage.work import WorkFolder, read_entry
+from relexify.storage.work import WorkFolder
 from relexify.text import TextSource
 from relexify.training.cost.here import seconds_here
 from relexify.training.curve import Curve, Measurement

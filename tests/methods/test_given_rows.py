@@ -10,7 +10,7 @@ from relexify.errors import EvidenceError, InputError
 from relexify.evidence.vectors import WordVectors
 from relexify.methods.given_rows import given_rows
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.tokens import vocabulary_of

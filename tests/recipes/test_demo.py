@@ -10,7 +10,7 @@ import pytest
 from relexify.methods.baselines import random
 from relexify.methods.parts.translations import translations
 from relexify.recipes.demo import Demonstration, make_material, run_demonstration
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from relexify.training.options import Training
 from tests import pico

@@ -21,8 +21,8 @@ from relexify.reports.html.model import render_model
 from relexify.reports.model_card import render_card
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, record_file
-from relexify.storage.notes import _ENTRIES, check_notes
-from relexify.storage.work import inherited_notes, output_notes, read_notes
+from relexify.storage.notes import inherited_notes, output_notes, read_notes
+from relexify.storage.notes_schema import _ENTRIES, check_notes
 from relexify.systems.transfer.assessment.start import DictionaryCheck, ExtensionCheck, TextCoverage
 from relexify.training.curve import Curve, Measurement
 from relexify.training.result import load_result

@@ -18,7 +18,8 @@ from relexify.errors import InputError, OutputError
 from relexify.storage.files import temporary_prefix
 from relexify.storage.json import read_json
 from relexify.storage.locks import only_one
-from relexify.storage.work import WorkFolder, check_claim, claim_folder, inherited_notes, is_intermediate, read_notes
+from relexify.storage.notes import inherited_notes, read_notes
+from relexify.storage.work import WorkFolder, check_claim, claim_folder, is_intermediate
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from relexify.errors import InputError
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.bilingual.model import BilingualModel
 from relexify.training.options import Stage, Training
 from relexify.training.plan import plan_stages

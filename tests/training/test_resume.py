@@ -13,7 +13,7 @@ import pytest
 from relexify.errors import InputError, OutputError
 from relexify.registry import Registry
 from relexify.storage.checkpoints import SEAL
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.training import run as training_run
 from relexify.training.options import Training
 from relexify.training.result import TrainingResult, load_result

@@ -33,7 +33,8 @@ from relexify.steps import RunContext, Step, snapshot_folder
 from relexify.storage.documents import write_documents
 from relexify.storage.files import is_written, write_file
 from relexify.storage.json import read_json
-from relexify.storage.work import WorkFolder, read_notes
+from relexify.storage.notes import read_notes
+from relexify.storage.work import WorkFolder
 from relexify.training.curve import Curve
 from relexify.training.job import started_processes
 from relexify.training.result import TrainingResult

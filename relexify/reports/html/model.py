@@ -32,7 +32,7 @@ from relexify.reports.tables import measured_rows
 from relexify.reports.transfer_command import source_title
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of
 from relexify.systems.transfer.assessment.start import BASELINES, Start, start_of
 from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes

@@ -28,7 +28,7 @@ from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
 from relexify.storage.files import MARKER, Provenance, check_output, write_file, write_folder
 from relexify.storage.fingerprint import describe
-from relexify.storage.work import inherited_notes
+from relexify.storage.notes import inherited_notes
 from relexify.systems.compression.codes import check_codes, codes_of
 from relexify.systems.compression.compress import CompressionReport, compressed
 from relexify.systems.compression.model import expanded, is_compressed

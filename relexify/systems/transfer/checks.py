@@ -21,8 +21,8 @@ from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
+from relexify.storage.notes import output_notes, read_notes
 from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
-from relexify.storage.work import output_notes, read_notes
 from relexify.systems.transfer.options import (
     EVIDENCE_OPTIONS,
     USAGE_OPTIONS,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.assessment.start import Start, start_of
 from relexify.text import Corpus, TextSource
 from relexify.tokens import encoder_of

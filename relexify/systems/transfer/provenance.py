@@ -11,7 +11,7 @@ from relexify.pretrained.files.weights import identify_weights, sha256_of_weight
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.files import Provenance, check_output
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.checks import is_repeated, transfer_revisions
 from relexify.systems.transfer.options import Transfer, command_of, method_options
 from relexify.version import __version__

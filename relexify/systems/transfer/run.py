@@ -22,7 +22,8 @@ from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
-from relexify.storage.work import WorkFolder, read_notes
+from relexify.storage.notes import read_notes
+from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.assessment.bitext import assess_bitext
 from relexify.systems.transfer.assessment.dictionary import assess_dictionary
 from relexify.systems.transfer.assessment.samples import segment_samples

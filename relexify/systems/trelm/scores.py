@@ -14,8 +14,7 @@ from relexify.pretrained.loading import load_model
 from relexify.scoring import Score
 from relexify.storage.files import write_file
 from relexify.storage.json import read_json
-from relexify.storage.notes import read_as
-from relexify.storage.work import read_entry, read_notes
+from relexify.storage.notes import read_as, read_entry, read_notes
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.options import Direction, Trelm
 from relexify.systems.trelm.pairs import open_bitext

@@ -31,7 +31,7 @@ from relexify.reports.model_card import render_card
 from relexify.scoring import Score
 from relexify.steps import STEPS, ModelChange, Step
 from relexify.storage.files import record_file
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.training.curve import Curve, Measurement
 from tests import pico
 from tests.reports.html.conftest import MARKUP

@@ -14,7 +14,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.progress import report_to
 from relexify.recipes.demo import make_material
 from relexify.scoring import Score
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer import checks
 from relexify.systems.transfer.grid.cells import GridCell, GridResult, GridSearch, best_cell, grid_rows
 from relexify.systems.transfer.grid.run import _open_data, run_grid

@@ -9,7 +9,7 @@ import pytest
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.pretrained.loading import load_tokenizer
 from relexify.reports.model_card import render_card
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.training.options import Training

@@ -25,7 +25,7 @@ from relexify.progress import Advance, report_to
 from relexify.steps import STEPS, RunContext
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer import checks, initialisation
 from relexify.systems.transfer import prior as prior_module
 from relexify.systems.transfer import recipe as recipe_module

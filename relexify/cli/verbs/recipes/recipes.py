@@ -58,7 +58,7 @@ def run(
     say_loading()
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
-    from relexify.storage.work import read_notes
+    from relexify.storage.notes import read_notes
     from relexify.text import Corpus
 
     if dry_run:

@@ -28,7 +28,7 @@ def check(
     """
     from relexify.grafting import check as check_graft
     from relexify.reports.next_steps import after_failed_check
-    from relexify.storage.work import read_notes
+    from relexify.storage.notes import read_notes
 
     found = check_graft(model)
     rows = [[result.name, "failed" if result.problems else "passed"] for result in found]

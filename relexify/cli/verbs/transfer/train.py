@@ -83,7 +83,8 @@ def train(
     """
     from relexify.recipes.file.settings import apply_settings
     from relexify.storage.inputs import check_inputs
-    from relexify.storage.work import WorkFolder, read_notes
+    from relexify.storage.notes import read_notes
+    from relexify.storage.work import WorkFolder
     from relexify.training.result import check_training_output
 
     options = Training(

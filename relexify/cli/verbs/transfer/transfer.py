@@ -105,7 +105,7 @@ def transfer(
         print_plan(planned_transfer(options, evidence))
         return
     from relexify.reports.next_steps import after_transfer
-    from relexify.storage.work import read_notes
+    from relexify.storage.notes import read_notes
     from relexify.systems.transfer.assessment.summary import summarise_transfer
     from relexify.systems.transfer.run import assist_transfer, run_transfer
 

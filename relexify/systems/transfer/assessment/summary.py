@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relexify.mixture import Fallback
 from relexify.scoring import WINDOW
 from relexify.steps import ResultTable
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from relexify.systems.transfer.assessment.start import (
     BASELINES,
     BitextCheck,

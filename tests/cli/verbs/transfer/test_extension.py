@@ -6,7 +6,7 @@ import html
 import json
 import re
 
-from relexify.storage.work import read_notes
+from relexify.storage.notes import read_notes
 from tests.cli.command import assert_error, relexify
 
 

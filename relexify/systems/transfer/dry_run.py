@@ -11,7 +11,8 @@ from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.dictionary import example_entries
-from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH, LITTLE_TEXT
+from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
+from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
 from relexify.systems.transfer.cost import estimate_before_loading
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations, trains_like_source
 from relexify.text import Corpus

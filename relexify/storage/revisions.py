@@ -24,11 +24,11 @@ __all__ = [
     "check_revisions",
 ]
 
-EVIDENCE = 3
+EVIDENCE = 4
 """What several methods have in common: how tokens are matched with dictionaries and with each other."""
 TOKENIZERS = 3
 """Trained tokenizers."""
-PRIORS = 2
+PRIORS = 3
 """Unigram priors."""
 SCORES = 3
 """Bits per byte and perplexity."""

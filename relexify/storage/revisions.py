@@ -26,7 +26,7 @@ __all__ = [
 
 EVIDENCE = 4
 """What several methods have in common: how tokens are matched with dictionaries and with each other."""
-TOKENIZERS = 3
+TOKENIZERS = 4
 """Trained tokenizers."""
 PRIORS = 3
 """Unigram priors."""

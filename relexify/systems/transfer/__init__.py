@@ -3,6 +3,7 @@
     options.py          `Transfer`: everything that one transfer needs, and which of it a method uses
     defaults.py         sizes of vocabularies, and of the trainings of advice, without importing the options
     vocabulary_size.py  how large a vocabulary a text is enough for
+    tokenizer_choice.py which tokenizer a transfer uses
     checks.py           validation before any work, and opening the evidence
     dry_run.py          what a transfer would do
     cost.py             how long a transfer takes

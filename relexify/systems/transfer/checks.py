@@ -30,10 +30,10 @@ from relexify.systems.transfer.options import (
     command_of,
     given_translations,
     method_options,
-    trains_like_source,
     transfer_inputs,
     unused_options,
 )
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
@@ -65,6 +65,9 @@ _MISSING: Mapping[InputKind, tuple[str, str]] = {
     "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
 """Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
+
+_DECISIVE = {"extended": "keep_source", "given": "tokenizer", "donor": "donor"}
+"""The option that determines the vocabulary, if none of `vocab_size` tokens is trained, by `TokenizerChoice.origin`."""
 
 _SAMPLE, _MOST_ENTRIES = 50_000, 0.8
 """Bytes of text that are searched for pairs of words, and the share of its lines above which it is a dictionary."""
@@ -135,7 +138,8 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
     """
     validate_transfer(options)
     check_names(options)
-    if trains_like_source(options) and (like := read_local_backend(str(options.model))) is not None:
+    is_like_source = choose_tokenizer(options).origin == "like source"
+    if is_like_source and (like := read_local_backend(str(options.model))) is not None:
         check_vocabulary_size(like, options.vocab_size)
     evidence = open_evidence(
         options.corpus,
@@ -222,9 +226,9 @@ def _report_unused(options: Transfer) -> None:
             unused.append(name)
     if unused:
         logger.warning("the method %s makes no use of %s", options.method, _named(unused))
-    vocabulary = [name for name in ("keep_source", "tokenizer", "donor") if getattr(options, name)]
-    if options.vocab_size != defaults["vocab_size"] and vocabulary:
-        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _named(vocabulary[:1]))
+    decisive = _DECISIVE.get(choose_tokenizer(options).origin)
+    if options.vocab_size != defaults["vocab_size"] and decisive is not None:
+        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _named([decisive]))
     if options.dictionary_swapped and options.dictionary is None:
         logger.warning("`dictionary_swapped` has no effect without `dictionary`")
     # Options that were set, and that the method would use if it had no translations.
@@ -255,9 +259,8 @@ def _report_word_list(corpus: Corpus) -> None:
 
 def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
     """Warn if a vocabulary is to be trained that is too large for its text; the tokenizer itself may well find it."""
-    is_trained = not (options.keep_source or options.tokenizer or options.donor)
     size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
-    if not is_trained or size is None or size >= least:
+    if not choose_tokenizer(options).is_trained or size is None or size >= least:
         return
     fitting = fitting_vocabulary(size)
     or_fewer = f", or at most {fitting:,} tokens (`vocab_size={fitting}`)" if fitting else ""

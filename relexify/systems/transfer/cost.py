@@ -26,9 +26,10 @@ from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
 from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.options import Transfer, given_tokenizer, given_translations
+from relexify.systems.transfer.options import Transfer, given_translations
 from relexify.systems.transfer.prior import PriorText, has_prior, prediction_key, prior_text
 from relexify.systems.transfer.tokenizer import is_tokenizer_known, target_tokenizer
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
 from relexify.tokens import encoder_of
@@ -142,7 +143,7 @@ def estimate_transfer(
     """
     may_be_cached = model.device.type != "meta" or _is_hashed(evidence.corpus)
     target = None
-    if given_tokenizer(options) is not None or (may_be_cached and is_tokenizer_known(options, source, evidence)):
+    if choose_tokenizer(options).name is not None or (may_be_cached and is_tokenizer_known(options, source, evidence)):
         target = target_tokenizer(options, source, evidence)
     prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
     rows = _target_rows(options, model, target)

@@ -14,7 +14,8 @@ from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
 from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
 from relexify.systems.transfer.cost import estimate_before_loading
-from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations, trains_like_source
+from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
 from relexify.tokens import AnyTokenizer, check_vocabulary_size, encoder_of
@@ -61,14 +62,14 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     if evidence.bitext is not None:
         pairs = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
         given[given.index("bitext")] = pairs
-    if options.keep_source:
+    choice = choose_tokenizer(options)
+    if choice.origin == "like source":
+        check_vocabulary_size(source, options.vocab_size)
+    tokenizer = f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"
+    if choice.origin == "extended":
         tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
-    elif named := options.tokenizer or options.donor:
-        tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
-    else:
-        tokenizer = f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"
-        if trains_like_source(options):
-            check_vocabulary_size(source, options.vocab_size)
+    elif choice.name is not None:
+        tokenizer = f"that of {choice.name}, {len(load_tokenizer(choice.name)):,} tokens"
     return [
         ("model", f"{options.model} ({config.model_type})"),
         ("text", text),

@@ -27,10 +27,8 @@ __all__ = [
     "Transfer",
     "command_of",
     "given_evidence",
-    "given_tokenizer",
     "given_translations",
     "method_options",
-    "trains_like_source",
     "transfer_inputs",
     "unused_options",
     "with_method",
@@ -220,17 +218,6 @@ def given_translations(options: Transfer) -> list[InputKind]:
     """Return which given inputs have translations; they may replace other inputs (`Method.replaced_by`)."""
     kinds: tuple[InputKind, ...] = ("dictionary", "bitext")
     return [kind for kind in kinds if getattr(options, kind) is not None]
-
-
-def given_tokenizer(options: Transfer) -> str | None:
-    """Return the name of the target tokenizer if none is trained: that of the options, or of a donor."""
-    return options.tokenizer or (options.donor if METHODS[options.method].takes("donor") else None)
-
-
-def trains_like_source(options: Transfer) -> bool:
-    """Whether a tokenizer that is built like the model's own is trained: none is given, extended, or of the method."""
-    is_own = METHODS[options.method].train_tokenizer is None
-    return is_own and not options.keep_source and given_tokenizer(options) is None
 
 
 def transfer_inputs(options: Transfer) -> tuple[Any, ...]:

@@ -34,10 +34,11 @@ from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
 from relexify.systems.transfer.extension import assess_extension
 from relexify.systems.transfer.initialisation import graft_initialisation, initialise, method_inputs
-from relexify.systems.transfer.options import Transfer, given_evidence, given_tokenizer, trains_like_source
+from relexify.systems.transfer.options import Transfer, given_evidence
 from relexify.systems.transfer.prior import PriorText, add_prior, has_prior, prediction_key, prior_text
 from relexify.systems.transfer.provenance import is_finished, provenance_of
 from relexify.systems.transfer.tokenizer import needed_roles, target_tokenizer
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.tokens import check_vocabulary_size
 
 if TYPE_CHECKING:
@@ -194,16 +195,16 @@ def _load_source(options: Transfer, evidence: Evidence) -> tuple[PreTrainedModel
         OutputError: The disk is too small for the result.
     """
     # Tokenizers first, because a large model takes minutes to read.
-    source, given = load_tokenizer(options.model), given_tokenizer(options)
-    target = None if given is None else load_tokenizer(given)
-    if trains_like_source(options):
+    source, choice = load_tokenizer(options.model), choose_tokenizer(options)
+    given = None if choice.name is None else load_tokenizer(choice.name)
+    if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     # A head for next sentences is kept for TreLM, which trains it.
     model = load_model(options.model, next_sentence=True)
     check_fit(model, source)
-    if given is not None and target is not None:
-        check_roles(source, target, needed_roles(model))
-        check_encoding(target, given, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
+    if given is not None and choice.name is not None:
+        check_roles(source, given, needed_roles(model))
+        check_encoding(given, choice.name, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
     rows = count_rows(model)
     if not options.keep_source:
         rows = min(rows, options.vocab_size)
@@ -274,5 +275,5 @@ def _examine_evidence(
         corpus_bytes=inputs.evidence.corpus.size(),
         given=given_evidence(options),
         bitext=bitext,
-        trained_vocabulary=not options.keep_source and given_tokenizer(options) is None,
+        trained_vocabulary=choose_tokenizer(options).is_trained,
     )

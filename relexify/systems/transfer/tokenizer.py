@@ -13,7 +13,8 @@ from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached, is_cached
 from relexify.storage.revisions import TOKENIZERS
 from relexify.systems.transfer.extension import extend_vocabulary, is_extended
-from relexify.systems.transfer.options import Transfer, given_tokenizer, method_options
+from relexify.systems.transfer.options import Transfer, method_options
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ logger = logging.getLogger(__name__)
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
     """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
-    if options.keep_source:
+    choice, train = choose_tokenizer(options), METHODS[options.method].train_tokenizer
+    if choice.origin == "extended":
         return extend_vocabulary(options, source, evidence).tokenizer
-    method = METHODS[options.method]
-    if (named := given_tokenizer(options)) is not None:
-        return load_tokenizer(named)
+    if choice.name is not None:
+        return load_tokenizer(choice.name)
     corpus, size = evidence.corpus, options.vocab_size
-    if method.train_tokenizer is not None:
-        trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
+    if train is not None:
+        trained = train(source, evidence, vocab_size=size, options=method_options(options))
     else:
         config = load_config(options.model)
         trained = cached(
@@ -60,12 +61,12 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
 
 def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
     """Whether `target_tokenizer` has nothing to train: one is given, or an earlier run has trained it."""
-    if options.keep_source:
+    choice = choose_tokenizer(options)
+    if choice.origin == "extended":
         return is_extended(options, source, evidence)
-    if given_tokenizer(options) is not None:
-        return True
-    is_plain = METHODS[options.method].train_tokenizer is None
-    return is_plain and is_cached(_CACHED, _tokenizer_key(options, source, evidence))
+    if choice.origin == "like source":
+        return is_cached(_CACHED, _tokenizer_key(options, source, evidence))
+    return choice.name is not None
 
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:

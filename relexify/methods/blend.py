@@ -26,7 +26,7 @@ from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.parts.translated_neighbours import NEIGHBOURS, translated_neighbours
 from relexify.methods.parts.translations import check_columns, translations, whole_words
-from relexify.methods.registry import METHODS, Initialisation, Method
+from relexify.methods.registry import METHODS, TRANSLATIONS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
 from relexify.tokens import AnyTokenizer, vocabulary_of
@@ -154,7 +154,7 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
     alone, to align vectors is only an attempt: nothing that was given can fail, so one line of information suffices.
     """
     evidence = inputs.evidence
-    if evidence.lexicon is not None or evidence.bitext is not None:
+    if inputs.translations:
         logger.warning(
             "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
             "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
@@ -202,7 +202,7 @@ METHODS.add(
         "among shared tokens",
         build=_build,
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
-        replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
+        replaced_by={"vectors": TRANSLATIONS, "neighbours": TRANSLATIONS},
         unigram_prior=True,
         revision=11,
     ),

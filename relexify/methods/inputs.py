@@ -38,6 +38,7 @@ from relexify.methods.parts.vectors import (
     token_vectors,
     trained_vectors,
 )
+from relexify.methods.registry import TRANSLATIONS, InputKind
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.storage.fingerprint import NO_EFFECT
@@ -133,6 +134,12 @@ class Inputs:
         added = precomputed.ids >= len(vocabulary_of(self.source))
         output = None if precomputed.output is None else precomputed.output[added]
         return PrecomputedRows(precomputed.ids[added], precomputed.vectors[added], output)
+
+    @property
+    def translations(self) -> list[InputKind]:
+        """The inputs with translations that are given."""
+        given = {"dictionary": self.evidence.lexicon, "bitext": self.evidence.bitext}
+        return [kind for kind in TRANSLATIONS if given[kind] is not None]
 
     @property
     def reads_own_embedding(self) -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture, PrecomputedRows
 
-__all__ = ["METHODS", "Initialisation", "InputKind", "Method", "TokenizerTraining"]
+__all__ = ["METHODS", "TRANSLATIONS", "Initialisation", "InputKind", "Method", "TokenizerTraining"]
 
 InputKind = Literal[
     "vectors",
@@ -65,6 +65,9 @@ InputKind = Literal[
 - neighbours: the options k and τ
 - overrides: single tokens that are copied from source tokens by name
 """
+
+TRANSLATIONS: tuple[InputKind, ...] = ("dictionary", "bitext")
+"""The inputs with translations, which may replace others (`Method.replaced_by`)."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections import Counter
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
-from relexify.methods.registry import METHODS
+from relexify.methods.registry import METHODS, TRANSLATIONS
 from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
@@ -44,24 +44,23 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     becomes = method.becomes if beside else method.without_translations or method.becomes
     text = Corpus.open(options.corpus).describe()
     text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"
-    names = ["dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor"]
+    names = [*TRANSLATIONS, "source_corpus", "source_vectors", "target_vectors", "rotation", "donor"]
     kept: list[tuple[str, object]] = []
     untested: list[tuple[str, object]] = []
     if options.keep_source and options.source_corpus is not None:
         kept = [("kept", f"the encoding of {Corpus.open(options.source_corpus).describe()}")]
         if not any(method.takes(kind, beside=beside) for kind in EVIDENCE_OPTIONS["source_corpus"]):
             names.remove("source_corpus")
-    given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
+    given = {name: name.replace("_", " ") for name in names if getattr(options, name) is not None}
     if not options.keep_source:
         _warn_of_known_language(evidence.corpus, source)
     if (lexicon := evidence.lexicon) is not None:
         found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
         examples = ", ".join(example_entries(lexicon))
-        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+        given["dictionary"] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
         untested = [("not tested", "whether these translations are right, or shuffled: only the transfer finds out")]
     if evidence.bitext is not None:
-        pairs = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
-        given[given.index("bitext")] = pairs
+        given["bitext"] = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
     choice = choose_tokenizer(options)
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
@@ -76,7 +75,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
         ("tokenizer", tokenizer),
         *kept,
         ("method", f"{options.method}: a token becomes {becomes}"),
-        ("evidence", ", ".join(given) or "the text alone"),
+        ("evidence", ", ".join(given.values()) or "the text alone"),
         *untested,
         ("scored", "yes" if options.score else "no"),
         ("time", estimate_before_loading(options, evidence, source).describe()),

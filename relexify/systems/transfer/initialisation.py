@@ -80,9 +80,8 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
         return chosen.initialise(inputs)
     # A mixture without the model's own embedding serves every size and every fine-tune of a model family, and takes no
     # memory for a large one.
-    given: dict[InputKind, object] = {"dictionary": inputs.evidence.lexicon, "bitext": inputs.evidence.bitext}
-    beside = [kind for kind, evidence in given.items() if evidence is not None]
-    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors", beside=beside) and inputs.reads_own_embedding)
+    takes_vectors = chosen.takes("vectors", beside=inputs.translations)
+    reads_rows = chosen.takes("embedding") or (takes_vectors and inputs.reads_own_embedding)
     key: dict[str, object] = {
         "method": method,
         "revision": (chosen.revision, EVIDENCE),

@@ -14,7 +14,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
 from relexify.methods.inputs import AlignedBy
-from relexify.methods.registry import METHODS, InputKind, Method
+from relexify.methods.registry import METHODS, TRANSLATIONS, InputKind, Method
 from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
@@ -215,9 +215,8 @@ def given_evidence(options: Transfer) -> list[str]:
 
 
 def given_translations(options: Transfer) -> list[InputKind]:
-    """Return which given inputs have translations; they may replace other inputs (`Method.replaced_by`)."""
-    kinds: tuple[InputKind, ...] = ("dictionary", "bitext")
-    return [kind for kind in kinds if getattr(options, kind) is not None]
+    """Return the inputs with translations that a transfer is given, which are options of the same names."""
+    return [kind for kind in TRANSLATIONS if getattr(options, kind) is not None]
 
 
 def transfer_inputs(options: Transfer) -> tuple[Any, ...]:

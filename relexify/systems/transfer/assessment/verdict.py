@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from relexify.methods.registry import TRANSLATIONS
 from relexify.storage.files import format_size
 from relexify.storage.notes import read_as
 from relexify.systems.transfer.assessment.dictionary_verdict import (
@@ -50,7 +51,7 @@ GAIN = 0.05
 
 DEFAULT = "blend"
 """The method that combines all types of evidence."""
-TRANSLATIONS = frozenset({"dictionary", "bitext", "rotation", "donor"})
+MEANINGS = frozenset({*TRANSLATIONS, "rotation", "donor"})
 """Options with evidence of what target words mean in the source language."""
 SMALL_VOCABULARY = 4_000
 """Tokens below which a vocabulary that does not shorten the text is called too small. A choice, not a measurement."""
@@ -310,14 +311,14 @@ def _is_text_alone(start: Start) -> bool:
     """Whether tokens are built from the text and the two tokenizers alone."""
     if start.method == "fvt":
         return True  # whatever was given
-    is_given = start.given is None or not TRANSLATIONS.isdisjoint(start.given)
+    is_given = start.given is None or not MEANINGS.isdisjoint(start.given)
     return start.method == DEFAULT and not is_given and start.alignment is None
 
 
 def _missing_evidence(start: Start) -> str:
     """Say which evidence to add if there are no translations at all."""
     given = start.given
-    if given is None or not TRANSLATIONS.isdisjoint(given):
+    if given is None or not MEANINGS.isdisjoint(given):
         return ""
     has_source_text = not {"source_corpus", "source_vectors"}.isdisjoint(given)
     or_text = "" if has_source_text else ", or text in the model's language (--source-corpus)"
@@ -331,7 +332,7 @@ def _complaint(start: Start) -> Verdict | None:
     """Return the verdict on evidence that is noise or missing; None if no test finds that."""
     hits = alignment_hits(start.alignment) if start.alignment else None
     if hits is not None and hits[0] < NOISE * hits[1]:
-        has_translations = bool({"dictionary", "bitext"} & set(start.given or ()))
+        has_translations = not set(TRANSLATIONS).isdisjoint(start.given or ())
         return Verdict(
             "poor",
             f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "

@@ -1,4 +1,15 @@
-"""Validate the options of a transfer, and open its evidence, before any work."""
+"""Validate the options of a transfer, and open its evidence, before any work.
+
+Each of these calls the next, and adds what it names; a caller chooses by what it knows already:
+
+    prepare_transfer    that the output can be written, and replaces no input (`check_replaced`)
+    check_transfer      the files: opens the evidence, and warns of what is unused or unlikely
+    validate_transfer   the options alone, before any file is opened; also for the table of a recipe, and for each
+                        method that an advice may try
+
+`check_transfer` also calls `check_names`: whether there are models of the given names. `relexify run` calls it alone,
+before it imports torch.
+"""
 
 from __future__ import annotations
 
@@ -124,13 +135,13 @@ def transfer_revisions(method: str) -> dict[str, int]:
     }
 
 
-def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
+def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence:
     """Validate the options of a transfer, open its evidence, and return it.
 
     Args:
         options: What to do.
-        shared: Whether other methods are tried with the same options; if so, options that this one does not use are
-            not reported.
+        report_unused: Whether to warn of options that the method does not use; off if other methods are tried with
+            the same options.
 
     Raises:
         InputError: An option has an impossible value, or evidence is missing, unreadable or empty.
@@ -159,7 +170,7 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
     )
     _report_word_list(evidence.corpus)
     _report_rare_tokens(options, evidence.corpus)
-    if not shared:
+    if report_unused:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
     if needs_links and evidence.bitext is not None and not is_aligned(evidence.bitext):

@@ -159,22 +159,23 @@ class Transfer:
     overwrite: bool = field(default=False, metadata=NO_EFFECT)
 
 
-def method_options(options: Transfer) -> Any:
+def method_options(transfer: Transfer) -> Any:
     """Return the method's own options; None if it has none.
 
-    Options of other methods are ignored, because the runs of a comparison share their options.
+    The runs of a comparison share one table, so options of other methods are left out without a message. A name that no
+    method has is a mistake.
 
     Raises:
         InputError: A value is impossible, or no method has an option of this name.
     """
-    known = {entry.name for method in METHODS.values() if method.options for entry in fields(method.options)}
-    if foreign := sorted(set(options.options) - known):
-        raise InputError(f"no method has an option {foreign[0]!r}: choose from {', '.join(sorted(known))}")
-    kind = METHODS[options.method].options
+    known = {entry.name for kind in _all_method_options().values() for entry in fields(kind)}
+    if unknown := sorted(set(transfer.options) - known):
+        raise InputError(f"no method has an option {unknown[0]!r}: choose from {', '.join(sorted(known))}")
+    kind = METHODS[transfer.method].options
     if kind is None:
         return None
     own = {entry.name for entry in fields(kind)}
-    return kind(**{name: value for name, value in options.options.items() if name in own})
+    return kind(**{name: value for name, value in transfer.options.items() if name in own})
 
 
 def with_method(options: Transfer, method: str) -> Transfer:

@@ -69,9 +69,9 @@ def transfer(
     from relexify.systems.transfer.checks import prepare_transfer
     from relexify.systems.transfer.options import Transfer
 
-    started = launch()
-    if started.local_rank:
-        return  # one process of each host counts, and starts others
+    process = launch()
+    if process.local_rank:
+        return  # one process of each host is enough: it starts others itself
     options = Transfer(
         model=model,
         output=output,
@@ -109,7 +109,7 @@ def transfer(
     from relexify.systems.transfer.assessment.summary import summarise_transfer
     from relexify.systems.transfer.run import assist_transfer, run_transfer
 
-    if started.rank:  # the first process writes the result
+    if process.rank:  # the first process writes the result
         say_assisting(output)
         assist_transfer(options, evidence)
         return

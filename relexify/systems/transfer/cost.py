@@ -28,7 +28,7 @@ from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
 from relexify.systems.transfer.options import Transfer, given_translations
 from relexify.systems.transfer.prior import PriorText, has_prior, prediction_key, prior_text
-from relexify.systems.transfer.tokenizer import is_tokenizer_known, target_tokenizer
+from relexify.systems.transfer.tokenizer import known_tokenizer
 from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
@@ -111,15 +111,17 @@ def estimate_before_loading(options: Transfer, evidence: Evidence, source: PreTr
     Raises:
         InputError: The model cannot be loaded.
     """
-    model = meta_model(options.model)
-    is_small = _BYTES_PER_PARAMETER * model.num_parameters() < MOST_HASHED and _is_hashed(evidence.corpus)
-    if not (options.score and is_small and is_tokenizer_known(options, source, evidence)):
-        return estimate_transfer(options, evidence, model, source)
+    model, is_hashed, target = meta_model(options.model), _is_hashed(evidence.corpus), None
+    if is_hashed or choose_tokenizer(options).name is not None:
+        target = known_tokenizer(options, source, evidence)
+    is_small = _BYTES_PER_PARAMETER * model.num_parameters() < MOST_HASHED
+    if not (options.score and is_small and is_hashed and target is not None):
+        return estimate_transfer(options, evidence, model, source, target)
     model = load_model(options.model, next_sentence=True)  # as a transfer does, so that its scores have the same keys
     sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
-    original = prediction_key(model, source, sample, options.device)
+    key = prediction_key(model, source, sample, options.device)
     counted_text = prior_text(options, model, evidence)
-    return estimate_transfer(options, evidence, model, source, original=original, counted_text=counted_text)
+    return estimate_transfer(options, evidence, model, source, target, original_key=key, counted_text=counted_text)
 
 
 def estimate_transfer(
@@ -127,8 +129,9 @@ def estimate_transfer(
     evidence: Evidence,
     model: PreTrainedModel,
     source: PreTrainedTokenizerFast,
+    target: PreTrainedTokenizerFast | None,
     *,
-    original: Mapping[str, object] | None = None,
+    original_key: Mapping[str, object] | None = None,
     counted_text: PriorText | None = None,
 ) -> TransferCost:
     """Estimate how long a transfer takes.
@@ -138,13 +141,11 @@ def estimate_transfer(
         evidence: The result of `prepare_transfer`.
         model: The source model, which may be on the meta device.
         source: Its tokenizer.
-        original: As for `known_scores`; if None, it is not known which scores are in the cache.
+        target: The target tokenizer; None if it has to be trained.
+        original_key: As for `known_scores`; if None, it is not known which scores are in the cache.
         counted_text: As for `known_scores`.
     """
     may_be_cached = model.device.type != "meta" or _is_hashed(evidence.corpus)
-    target = None
-    if choose_tokenizer(options).name is not None or (may_be_cached and is_tokenizer_known(options, source, evidence)):
-        target = target_tokenizer(options, source, evidence)
     prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
     rows = _target_rows(options, model, target)
     prepared["rows of the embedding"] = rows * ROW_SECONDS
@@ -153,7 +154,7 @@ def estimate_transfer(
     if architecture_of(model) == "headless" or memory_shortage(model, options.device) is not None:
         return TransferCost(prepared, sum(prepared.values()), is_complete=_is_complete(options))
 
-    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), original, counted_text)
+    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), original_key, counted_text)
     speed = math.inf
     if scored + prior > FEW_OPERATIONS:
         # The parameters of a model on the meta device do not have the number format of its files.
@@ -176,7 +177,7 @@ def _forward_passes(
     evidence: Evidence,
     model: PreTrainedModel,
     tokenizers: tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast | None],
-    original: Mapping[str, object] | None,
+    original_key: Mapping[str, object] | None,
     counted_text: PriorText | None,
 ) -> tuple[float, float, int]:
     """Return the operations of one unigram prior, those of all scores, and how many baselines need both.
@@ -195,7 +196,7 @@ def _forward_passes(
         prior = count_read_tokens(kind) * after * (2 if options.keep_source else 1)
     if not options.score:
         return prior, 0.0, 0
-    known = [] if original is None else known_scores(options, original, target, counted_text)
+    known = [] if original_key is None else known_scores(options, original_key, target, counted_text)
     baselines = sum(name not in known for name in BASELINES if name != ORIGINAL)
     sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
     length = min(WINDOW, usable_length(model) or WINDOW)

@@ -20,7 +20,7 @@ from relexify.tokens import vocabulary_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["is_tokenizer_known", "needed_roles", "target_tokenizer"]
+__all__ = ["known_tokenizer", "needed_roles", "target_tokenizer"]
 
 _FEW_TOKENS = 0.95
 """Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
@@ -59,14 +59,17 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     return trained
 
 
-def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
-    """Whether `target_tokenizer` has nothing to train: one is given, or an earlier run has trained it."""
+def known_tokenizer(
+    options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence
+) -> PreTrainedTokenizerFast | None:
+    """Return the result of `target_tokenizer` if one is given, or is in the cache; None if it has to be trained."""
     choice = choose_tokenizer(options)
+    is_known = choice.name is not None
     if choice.origin == "extended":
-        return is_extended(options, source, evidence)
-    if choice.origin == "like source":
-        return is_cached(_CACHED, _tokenizer_key(options, source, evidence))
-    return choice.name is not None
+        is_known = is_extended(options, source, evidence)
+    elif choice.origin == "like source":
+        is_known = is_cached(_CACHED, _tokenizer_key(options, source, evidence))
+    return target_tokenizer(options, source, evidence) if is_known else None
 
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:

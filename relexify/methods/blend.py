@@ -32,8 +32,9 @@ from relexify.mixture import Mixture, blend, first_of
 from relexify.tokens import AnyTokenizer, vocabulary_of
 
 if TYPE_CHECKING:
-    from relexify.methods.inputs import AlignedBy, Inputs
+    from relexify.methods.inputs import Inputs
     from relexify.methods.parts.token_space import TokenSpace
+    from relexify.methods.parts.vector_alignment import AlignedBy
 
 __all__ = ["blended"]
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from relexify.registry import Registry
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from transformers import PreTrainedTokenizerFast
 
     from relexify.evidence.alignment import Rotation
@@ -130,7 +131,7 @@ class Method:
     unigram_prior: bool = False
     is_baseline: bool = False
     revision: int = 1
-    options: type[Any] | None = None
+    options: type[DataclassInstance] | None = None
 
     def takes(self, kind: InputKind, *, beside: Collection[InputKind] = ()) -> bool:
         """Whether the method needs or uses an input if it also has those of `beside`."""

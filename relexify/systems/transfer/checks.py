@@ -26,7 +26,7 @@ from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
-from relexify.methods.inputs import AlignedBy
+from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name

@@ -6,20 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from relexify.errors import InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.methods.inputs import AlignedBy
+from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, TRANSLATIONS, InputKind, Method
 from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
 from relexify.text import Corpus, TextInput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "EVIDENCE_OPTIONS",
@@ -159,7 +162,7 @@ class Transfer:
     overwrite: bool = field(default=False, metadata=NO_EFFECT)
 
 
-def method_options(transfer: Transfer) -> Any:
+def method_options(transfer: Transfer) -> DataclassInstance | None:
     """Return the method's own options; None if it has none.
 
     The runs of a comparison share one table, so options of other methods are left out without a message. A name that no
@@ -171,11 +174,12 @@ def method_options(transfer: Transfer) -> Any:
     known = {entry.name for kind in _all_method_options().values() for entry in fields(kind)}
     if unknown := sorted(set(transfer.options) - known):
         raise InputError(f"no method has an option {unknown[0]!r}: choose from {', '.join(sorted(known))}")
-    kind = METHODS[transfer.method].options
+    kind: type[Any] | None = METHODS[transfer.method].options
     if kind is None:
         return None
     own = {entry.name for entry in fields(kind)}
-    return kind(**{name: value for name, value in transfer.options.items() if name in own})
+    chosen: DataclassInstance = kind(**{name: value for name, value in transfer.options.items() if name in own})
+    return chosen
 
 
 def with_method(options: Transfer, method: str) -> Transfer:

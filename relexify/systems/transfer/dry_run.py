@@ -13,6 +13,7 @@ from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
 from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
+from relexify.systems.transfer.assessment.verdict_texts import recognise_language
 from relexify.systems.transfer.cost import estimate_before_loading
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
@@ -92,10 +93,8 @@ def _warn_of_known_language(corpus: Corpus, source: AnyTokenizer) -> None:
     length = sum(map(len, encoder_of(source).encode(lines))) / len(words)
     if length < KNOWN_LENGTH["word"]:
         logger.warning(
-            "a transfer is probably not needed. The model seems to know the language of this text already: its own "
-            "tokenizer needs only %.2f tokens per word, as for a language that it was trained on; check that the text "
-            "is in the new language",
-            length,
+            "a transfer is probably not needed. %s; check that the text is in the new language",
+            recognise_language(length),
         )
 
 

@@ -18,7 +18,7 @@ from relexify.methods.registry import METHODS, TRANSLATIONS, InputKind, Method
 from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
-from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
+from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_METHOD, DEFAULT_VOCABULARY
 from relexify.text import Corpus, TextInput
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Transfer:
     bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = field(default=None, metadata=BY_CONTENT)
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    method: Annotated[str, METHODS] = "blend"
+    method: Annotated[str, METHODS] = DEFAULT_METHOD
     tokenizer: ModelName | None = field(default=None, metadata=BY_CONTENT)
     vocab_size: int = DEFAULT_VOCABULARY
     keep_source: bool = False

@@ -13,7 +13,7 @@ from relexify.cli.options import METHOD, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.errors import InputError
-from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
+from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_METHOD, DEFAULT_VOCABULARY
 
 __all__ = ["transfer"]
 
@@ -32,7 +32,7 @@ def transfer(
     held_out: shared.HeldOut = None,
     method: Annotated[
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel=METHOD)
-    ] = "blend",
+    ] = DEFAULT_METHOD,
     vocab_size: shared.VocabularySize = DEFAULT_VOCABULARY,
     keep_source: Annotated[
         bool,

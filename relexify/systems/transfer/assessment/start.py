@@ -175,6 +175,17 @@ class Start:
         return {name: self.bits_per_byte[name] for name in names if name in self.bits_per_byte}
 
     @property
+    def best_baseline(self) -> float | None:
+        """The lowest of the baseline scores; None if none was measured."""
+        return min(self.baseline_scores.values(), default=None)
+
+    @property
+    def gain(self) -> float | None:
+        """Bits per byte that the evidence gains over rows without it; None if they were not scored."""
+        best, own = self.best_baseline, self.own_score
+        return None if best is None or own is None else best - own
+
+    @property
     def vocabulary_size(self) -> int:
         """Number of target tokens."""
         return sum(self.origins.values())

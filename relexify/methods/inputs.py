@@ -314,7 +314,7 @@ class Inputs:
 
 
 def _paragraphs(text: Corpus | None) -> Iterator[str]:
-    """Yield the paragraphs of text to score on; none if it is empty, which is an error only if it is scored."""
+    """Yield the paragraphs of held-out text. Empty text yields none here: it is an error only where it is scored."""
     if text is None:
         return
     with suppress(NoText):

@@ -102,19 +102,19 @@ class Method:
 
     Attributes:
         becomes: What a target token becomes, in one line.
-        evidence: What it needs, for help and documentation.
-        paper: Where it comes from.
-        build: Returns the mixture; or an `Initialisation`, if there is more to say.
+        evidence: The evidence that it needs or uses, for help and documentation.
+        paper: The paper that describes it.
+        build: Returns the mixture; or an `Initialisation`, if there are also precomputed rows or a rotation.
         without_translations: What it becomes if there is neither a dictionary nor parallel text; as `becomes` if empty.
-        needs: What a transfer must be given.
-        uses: What it uses if a transfer is given it.
-        replaced_by: For inputs that it uses only in the absence of others: those others.
+        needs: Required inputs.
+        uses: Optional inputs.
+        replaced_by: By optional input, the inputs beside which it is not used.
         train_tokenizer: Trains the target tokenizer; if None, it is trained like the source model's.
         fresh_inner: Whether the inner parameters are drawn at random too.
-        unigram_prior: Whether the grafted model is given the unigram distribution of the text, unless a transfer says
-            otherwise; the methods of papers do not do this.
-        is_baseline: Whether it uses no evidence about the target language, and is there to compare others with.
-        revision: To be raised when `build` gives another result for the same inputs: cached mixtures are then rebuilt.
+        unigram_prior: The default of `Transfer.unigram_prior`: whether the grafted model gets the unigram distribution
+            of the text. It is off for the methods of papers, which have no such step.
+        is_baseline: Whether it is a baseline, which uses no evidence about the target language.
+        revision: Raise it when `build` gives another result for the same inputs, so that cached mixtures are rebuilt.
         options: A dataclass of the method's own options, which validates them when it is created.
     """
 

@@ -29,9 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["AlignedBy", "align_vectors", "read_target_vectors", "read_word_vectors"]
 
 AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random", "nothing"]
-"""The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
-neighbours, or none: all searches for a map between the two spaces, only the adversarial training of the papers, or a
-random rotation, as a control. Vectors that are in one space already, such as multilingual ones, are aligned by nothing.
+"""What aligns word vectors:
+
+- dictionary: the entries of a dictionary; without one, words that both languages write alike
+- identical: words that both languages write alike
+- self-learning: a small dictionary that is extended by neighbours
+- unsupervised: no pairs; all searches for a map between the two spaces
+- adversarial: no pairs; only the adversarial training of the papers
+- random: a random rotation, as a control
+- nothing: the vectors are in one space already, as multilingual ones are
 """
 
 _FORM_WORDS = 50_000

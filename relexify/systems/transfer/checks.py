@@ -75,7 +75,7 @@ _MISSING: Mapping[InputKind, tuple[str, str]] = {
     "donor": ("donor", "a model of the target language: give `donor`"),
     "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
-"""Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
+"""By input without a replacement: the option that gives it, and the end of the message that it is missing."""
 
 _DECISIVE = {"extended": "keep_source", "given": "tokenizer", "donor": "donor"}
 """The option that determines the vocabulary, if none of `vocab_size` tokens is trained, by `TokenizerChoice.origin`."""
@@ -118,9 +118,9 @@ def check_replaced(options: Transfer) -> None:
 
 
 def is_repeated(options: Transfer) -> bool:
-    """Whether the output was written with the same options; whether its inputs were the same is not known yet."""
+    """Whether the output was written with the same options; `is_finished` also compares the inputs."""
     recorded = (output_notes(options.output).get("provenance") or {}).get("command") or {}
-    here = {"device": options.device, "overwrite": False}  # neither says what is written
+    here = {"device": options.device, "overwrite": False}  # neither affects the output
     return not options.overwrite and {**recorded, **here} == command_of(options)
 
 
@@ -269,7 +269,7 @@ def _report_word_list(corpus: Corpus) -> None:
 
 
 def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
-    """Warn if a vocabulary is to be trained that is too large for its text; the tokenizer itself may well find it."""
+    """Warn if the vocabulary to train is too large for its text, which training alone would not show."""
     size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
     if not choose_tokenizer(options).is_trained or size is None or size >= least:
         return
@@ -306,5 +306,5 @@ def _check_extension(options: Transfer, method: Method) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Return options as messages name them."""
+    """Return names of options for a message."""
     return ", ".join(f"`{name}`" for name in names)

@@ -56,7 +56,7 @@ USED_PEAK = 0.65
 billion operations per token, took 11.4 ms per token on a core that multiplies two matrices of 1,024 × 1,024 with 35
 GFLOP/s."""
 FEW_OPERATIONS = 1e10
-"""Operations that take less than a second anywhere, so that the machine need not be measured."""
+"""Operations that take less than a second on any machine, so that its speed need not be measured."""
 SPACED_LENGTH, UNSPACED_LENGTH = 4.0, 1.9
 """Characters per token of a tokenizer that is still to be trained, with and without spaces between words."""
 COMPRESSION = 4
@@ -67,7 +67,7 @@ _BYTES_PER_PARAMETER = 4
 SEARCHES = ("adversarial", "unsupervised")
 """Vector alignments that are searched for without a dictionary, which takes minutes to hours."""
 SHOWN = 0.1
-"""Smallest share of the time of a part that is mentioned."""
+"""Smallest share of the time that a part must take to be mentioned."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _forward_passes(
 def _preparation(
     options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast | None, *, may_be_cached: bool
 ) -> dict[str, float]:
-    """Return the seconds of the work before any rows are built, by what they are spent on.
+    """Return the seconds of each step before any rows are built.
 
     The target tokenizer is None if it has to be trained.
     """
@@ -244,7 +244,7 @@ def _is_hashed(text: Corpus) -> bool:
 
 
 def _megabytes(text: Corpus) -> float:
-    """Return the size of a text; about, if it is compressed, and 0 if it is not known."""
+    """Return the size of a text, estimated if it is compressed, and 0 if it is not known."""
     size = text.size()
     if size is None:
         files = (source.path for source in text.sources if isinstance(source, TextFile))
@@ -253,14 +253,14 @@ def _megabytes(text: Corpus) -> float:
 
 
 def _target_rows(options: Transfer, model: PreTrainedModel, target: PreTrainedTokenizerFast | None) -> int:
-    """Return how many rows the target embedding has, about."""
+    """Return how many rows the target embedding has, estimated if its tokenizer is not trained yet."""
     if target is not None:
         return len(target)
     return count_rows(model) + options.added_tokens if options.keep_source else options.vocab_size
 
 
 def _count_tokens(text: str, tokenizer: PreTrainedTokenizerFast | None, window: int) -> int:
-    """Return how many tokens the windows of a text have; about, if the tokenizer is None because it is not trained."""
+    """Return how many tokens the windows of a text have, estimated if the tokenizer is not trained yet (None)."""
     lines = text.split("\n")
     if tokenizer is None:
         length = UNSPACED_LENGTH if sum(map(is_unspaced, text)) > len(text) / 2 else SPACED_LENGTH
@@ -275,5 +275,5 @@ def _duration(seconds: float) -> str:
 
 
 def _rounded(seconds: float) -> float:
-    """Return a time with as many digits as an estimate deserves."""
+    """Round a time to seconds below a minute, and to ten seconds above it."""
     return round(seconds, -1) if seconds >= 60 else max(1, round(seconds))

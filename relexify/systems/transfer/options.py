@@ -1,4 +1,4 @@
-"""The options of a transfer, and what follows from them: what it reads, which of them a method uses, its command."""
+"""The options of a transfer: which of them a method uses, what they read, and how `relexify.json` records them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EVIDENCE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "alignment": ("bitext",),
     "donor": ("donor",),
 }
-"""Options with evidence, and the inputs of a method that they are part of."""
+"""Options with evidence, and the inputs of a method that each contributes to."""
 
 USAGE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "neighbours": ("neighbours",),
@@ -56,7 +56,7 @@ USAGE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "aligned_by": ("vectors", "token vectors"),
     "adversarial": ("vectors", "token vectors"),
 }
-"""Options that say how evidence is used, and the inputs of a method that they are part of."""
+"""Options that say how evidence is used, and the inputs of a method that each affects."""
 
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
@@ -239,12 +239,12 @@ def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
 def command_of(options: Transfer) -> dict[str, Any]:
     """Return the options as plain data for `relexify.json`, without the output, since that file is inside it."""
     command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
-    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is read again
+    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is when it is read again
     return plain
 
 
 def _plain(value: object) -> Any:
-    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
+    """Return an option as plain data for json. Texts and dictionaries that are in memory become their names."""
     if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, list | tuple):

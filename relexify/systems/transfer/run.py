@@ -1,4 +1,4 @@
-"""The main job: from a model and text in another language to a model of that language."""
+"""Run a transfer: from a model and text in another language to a model of that language."""
 
 from __future__ import annotations
 
@@ -262,8 +262,8 @@ def _announce_time(
 
 
 def _warn_of_poor_start(options: Transfer, start: Start) -> None:
-    """Warn if the start will be poor, and say why in one sentence; the verdict, after minutes of scoring, says more."""
-    # Tokens that were only added make no text longer; how much shorter they make it is measured with the scores.
+    """Warn of a poor start before the minutes of scoring, with the first sentence of the reason."""
+    # Added tokens cannot make the text longer, so its length is no reason.
     verdict = judge(replace(start, text=None) if options.keep_source else start)
     if verdict.start != "poor" or METHODS[options.method].is_baseline:
         return
@@ -308,7 +308,7 @@ def _score(
     start: Start,
     shortage: str | None,
 ) -> Start:
-    """Return what is known about a grafted model with its scores before training, and those of an extended vocabulary.
+    """Score a grafted model before its training, and measure what added tokens change; return `start` with the results.
 
     Args:
         options: The transfer.
@@ -331,7 +331,7 @@ def _score(
 
 
 def _report_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
-    """Return the system prompt that the chat template begins with, with a warning; None if there is none."""
+    """Warn of a system prompt that the chat template adds by default, and return it; None if there is none."""
     prompt = default_system_prompt(tokenizer)
     if prompt is not None:
         logger.warning(

@@ -1,4 +1,4 @@
-"""The target tokenizer of a transfer: a given one, that of a donor, or one that is trained or extended on the text."""
+"""Load, train or extend the target tokenizer of a transfer, as `tokenizer_choice.py` decides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
+    """Load a given tokenizer or that of a donor, or train or extend one on the text; what is trained is cached."""
     choice, train = choose_tokenizer(options), METHODS[options.method].train_tokenizer
     if choice.origin == "extended":
         return extend_vocabulary(options, source, evidence).tokenizer

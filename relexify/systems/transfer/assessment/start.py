@@ -192,7 +192,7 @@ class Start:
 
     @property
     def sampled(self) -> str:
-        """What `text` is a sample of; see `TextCoverage`."""
+        """What `text` is a sample of: held-out text only if the model was to be scored, see `TextCoverage`."""
         return "held-out text" if self.bits_per_byte or self.not_scored else "the corpus"
 
     def as_notes(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class Start:
 
 
 def start_of(notes: Mapping[str, Any]) -> Start | None:
-    """Return the start of the transfer that a model, or the one it was trained from, was written by; None without one.
+    """Return the start of the transfer that a model comes from, directly or by training; None if there was no transfer.
 
     Args:
         notes: `relexify.json` of any model.

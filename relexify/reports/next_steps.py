@@ -16,6 +16,7 @@ from relexify.reports.transfer_command import option_name, repeated_option, tran
 from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
+from relexify.systems.transfer.tokenizer_choice import recorded_choice
 from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.options import DECAYING, Training
@@ -177,8 +178,8 @@ def _length_below(folder: Path, length: int) -> int | None:
 def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]) -> NextStep:
     """Return how to repair a transfer, and the command that repeats it with some options changed, to another folder."""
     advice = "Next, repair what was found before you transfer it again"
-    has_tokenizer = command.get("tokenizer") is not None or command.get("donor") is not None
-    if not changes or ("vocab_size" in changes and has_tokenizer):  # the same command would give the same result
+    # With any other vocabulary than a trained one, the same command would give the same result.
+    if not changes or ("vocab_size" in changes and not recorded_choice(command).is_trained):
         return NextStep(f"{advice}.", [])
     if "vocab_size" in changes:
         advice = "Next, transfer it with a larger vocabulary"

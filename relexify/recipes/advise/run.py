@@ -242,7 +242,7 @@ def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
         EvidenceError: As `run_advise`.
     """
     transfer = options.transfer
-    evidence = check_transfer(transfer, shared=True)
+    evidence = check_transfer(transfer, report_unused=False)
     if not options.steps and evidence.lexicon is not None:
         _, held = split_dictionary(evidence.lexicon)
         if len(held) * _TOKENS_OF_A_WORD < FEWEST_WORDS:
@@ -295,7 +295,7 @@ def _build_all(
         logger.info("building %s", run.name)  # so that warnings about missing evidence are understood
         transfer = with_method(without_evidence(options.transfer, run.without), run.method or DEFAULT)
         try:
-            evidence = check_transfer(transfer, shared=True)
+            evidence = check_transfer(transfer, report_unused=False)
             target = target_tokenizer(transfer, source, evidence)
             with report_under(run.name):
                 initialise(transfer.method, method_inputs(transfer, evidence, model, source, target))

@@ -18,7 +18,7 @@ from relexify.errors import InputError
 from relexify.methods.registry import METHODS
 from relexify.recipes.file.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, RunContext, Step, methods_of
 from relexify.storage.documents import without_documents
 from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
@@ -150,11 +150,10 @@ def run_revisions(tables: Mapping[str, Any]) -> dict[str, int]:
         "scores": SCORES,
         "trainings": TRAININGS,
     }
-    methods = {table: str(getattr(options, "method", None)) for table, options in tables.items()}
-    return found | {f"{table}.method": METHODS[name].revision for table, name in methods.items() if name in METHODS}
+    return found | {f"{table}.method": METHODS[name].revision for table, name in methods_of(tables).items()}
 
 
-def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
+def run_steps(steps: Sequence[Step[Any, Any]], context: RunContext, work: Path) -> str:
     """Run steps that others follow, except those that an earlier call finished.
 
     Args:
@@ -175,7 +174,7 @@ def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
     return model
 
 
-def run_step(step: Step, context: RunContext, model: str, output: Path) -> Any:
+def run_step(step: Step[Any, Any], context: RunContext, model: str, output: Path) -> Any:
     """Run one step, in all processes of a distributed launch or in the first one."""
     options, processes = context.tables[step.table], started_processes()
     if step.distributed:

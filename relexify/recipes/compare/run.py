@@ -106,7 +106,7 @@ def _comparison(
         earlier=by_run(lambda result: () if result.earlier is None else (result.earlier,)),
         plans={trial.run: trial.plan for trial in trials if trial.run in results},
         costs=costs,
-        shares=by_run(lambda result: (result.shares,) if result.shares else ()),
+        shares=by_run(lambda result: (result.evidence_quality,) if result.evidence_quality else ()),
         settings={trial.run: found for trial in trials if trial.run in results and (found := _method_settings(trial))},
     )
 
@@ -116,5 +116,5 @@ def _method_settings(trial: Trial) -> dict[str, bool]:
     return {
         f"{step.table}.{key}": value
         for step in trial.steps
-        for key, value in step.method_settings(trial.context.tables[step.table]).items()
+        for key, value in step.comparison.method_settings(trial.context.tables[step.table]).items()
     }

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,7 +43,7 @@ from relexify.version import __version__
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _COST, _SHARES = "curve.json", "first_step.json", "cost.json", "shares.json"
+_CURVE, _EARLIER_CURVE, _COST, _EVIDENCE_QUALITY = "curve.json", "first_step.json", "cost.json", "shares.json"
 _TASKS, _MODEL = "tasks", "model"
 
 logger = logging.getLogger(__name__)
@@ -57,14 +58,14 @@ class TrialResult:
         tasks: The scores on tasks, in the order of training.
         earlier: The curve of the training before the last one, if there are two.
         cost: Machine, time and speed of the last training; None if the file was removed.
-        shares: How good its evidence was, see `Step.shares`.
+        evidence_quality: How good its evidence was, see `StepComparison.evidence_quality`.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
     earlier: Curve | None = None
     cost: TrainingCost | None = None
-    shares: Mapping[str, float] = field(default_factory=dict)
+    evidence_quality: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Trial:
     title: str
     plan: str
     context: RunContext
-    steps: tuple[Step, ...]
+    steps: tuple[Step[Any, Any], ...]
     tasks: tuple[TaskEntry, ...]
     moments: Moments
     languages: tuple[str, ...]
@@ -210,7 +211,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
         tuple(each for each in scores if each is not None),
         earlier,
         None if cost is None else TrainingCost(**cost),
-        read_json(trial.folder / _SHARES) or {},
+        read_json(trial.folder / _EVIDENCE_QUALITY) or {},
     )
 
 
@@ -272,8 +273,10 @@ def _save_training(trial: Trial, model: Path, trainings: Sequence[TrainingResult
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     cost = TrainingCost(machine, None if last.resumed else last.seconds, last.tokens_per_second)
     write_file(folder / _COST, json.dumps(asdict(cost), indent=1) + "\n")
-    shares = {name: share for step in trial.steps for name, share in step.shares(trial.work.path / step.table).items()}
-    write_file(folder / _SHARES, json.dumps(shares) + "\n")
+    quality: dict[str, float] = {}
+    for step in trial.steps:
+        quality |= step.comparison.evidence_quality(trial.work.path / step.table)
+    write_file(folder / _EVIDENCE_QUALITY, json.dumps(quality) + "\n")
     if earlier:
         earlier[-1].curve.save(folder / _EARLIER_CURVE)
     if trial.keep_model:

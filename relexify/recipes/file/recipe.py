@@ -84,12 +84,12 @@ class Recipe:
     source: Path = field(default=Path(), compare=False)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Step[Any, Any]]:
         """The steps of the run in their order."""
         return sorted((STEPS[table] for table in self.tables), key=lambda step: step.order)
 
     @property
-    def last_training(self) -> Step | None:
+    def last_training(self) -> Step[Any, Any] | None:
         """The last step that trains; the runs of a comparison differ in its plan, if it has one."""
         return next((step for step in reversed(self.steps) if step.training is not None), None)
 
@@ -196,7 +196,7 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
     return tables
 
 
-def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
+def tables_beside(other: str, suits: Callable[[Step[Any, Any]], bool]) -> str:
     """Return the tables that suit a purpose and do not conflict with another table, as a part of a message."""
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
@@ -247,20 +247,20 @@ def _unencodable(value: object) -> list[str]:
 def _check_runs(recipe: Recipe, origin: ValueOrigin) -> None:
     """Validate the changes and the plan of every run of a comparison."""
     step = recipe.last_training
-    if recipe.compare is None or step is None:
+    if recipe.compare is None or step is None or step.training is None:
         return
     for index, run in enumerate(recipe.compare.runs):
         with located(origin.locate(f"compare.runs[{index}].changes")):
             tables = changed_tables(recipe, run.changes)
             for name in run.changes:
                 STEPS[name].validate(tables[name], tables)
-    if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
+    if any(each.comparison.incomparable(recipe.tables[each.table]) for each in recipe.steps):
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
         if run.plan is None:
             continue  # trained as the recipe says
-        if "plan" in step.varies:
-            planned = step.varies["plan"](recipe.tables[step.table], run.plan)
+        if step.training.with_plan is not None:
+            planned = step.training.with_plan(recipe.tables[step.table], run.plan)
             with located(origin.locate(step.table)):
                 step.validate(planned, recipe.tables)
         else:

@@ -245,7 +245,7 @@ def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
 def _evidence(notes: Mapping[str, Any]) -> str:
     parts = []
     verdict = summarise_notes(notes)[-1:]  # which the summary shows
-    for part in (part for step in STEPS.values() for part in step.summarise_notes(notes) if part not in verdict):
+    for part in (part for step in STEPS.values() for part in step.report.summarise_notes(notes) if part not in verdict):
         if isinstance(part, str):
             parts.append(f"<p>{with_whole_options(part)}</p>")
         elif not part.is_drawn:

@@ -186,13 +186,13 @@ def _print_run(
 
     *first, last = read.steps
     for step in first:
-        print_summary(step.summarise_notes(notes))
-    print_summary(last.summarise(result))
+        print_summary(step.report.summarise_notes(notes))
+    print_summary(last.report.summarise(result))
     if set(read.tables) == {"transfer", "training"}:  # step 0 is the model that the transfer scored
         print_summary(compare_with_transfer(notes, result.curve))
     for step in read.steps:
-        if step.scores is not None:
-            print_measured(step.scores(read.output))
+        if step.report.scores is not None:
+            print_measured(step.report.scores(read.output))
     if measured:
         print_rows(TASKS, task_result_rows(measured))
         print_summary(task_notes(measured))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "recipes", "run"]
 
-TASKS = "Tasks (the arrow points to better scores)"
+TASKS_TITLE = "Tasks (the arrow points to better scores)"
 
 
 def run(
@@ -120,7 +120,7 @@ def compare(
         if comparison.languages and comparison.earlier:
             print_rows("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:
-            print_rows(TASKS, task_rows(comparison))
+            print_rows(TASKS_TITLE, task_rows(comparison))
             print_summary(f"{run}, {note}" for run, found in comparison.tasks.items() for note in task_notes(found))
         if len(comparison.curves) > 1:
             score = "best" if comparison.keeps_best else "final"
@@ -194,7 +194,7 @@ def _print_run(
         if step.report.scores is not None:
             print_measured(step.report.scores(read.output))
     if measured:
-        print_rows(TASKS, task_result_rows(measured))
+        print_rows(TASKS_TITLE, task_result_rows(measured))
         print_summary(task_notes(measured))
     print_model_folder(read.output)
 

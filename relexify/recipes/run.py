@@ -22,7 +22,7 @@ from relexify.steps import STEPS, RunContext, Step, methods_of
 from relexify.storage.documents import without_documents
 from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
-from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, TRAININGS
+from relexify.storage.revisions import RUN_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 from relexify.training.job import started_processes
@@ -143,14 +143,8 @@ def run_identity(context: RunContext) -> dict[str, object]:
 
 def run_revisions(tables: Mapping[str, Any]) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a run; tasks have one of their own."""
-    found = {
-        "evidence": EVIDENCE,
-        "tokenizers": TOKENIZERS,
-        "priors": PRIORS,
-        "scores": SCORES,
-        "trainings": TRAININGS,
-    }
-    return found | {f"{table}.method": METHODS[name].revision for table, name in methods_of(tables).items()}
+    methods = {f"{table}.method": METHODS[name].revision for table, name in methods_of(tables).items()}
+    return {**RUN_REVISIONS, **methods}
 
 
 def run_steps(steps: Sequence[Step[Any, Any]], context: RunContext, work: Path) -> str:

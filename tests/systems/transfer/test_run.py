@@ -126,7 +126,7 @@ def test_an_output_of_other_code_with_the_same_version_is_not_up_to_date(options
     with caplog.at_level(logging.INFO, "relexify"):
         run_transfer(options)
     assert "is up to date" in caplog.text
-    monkeypatch.setattr(checks, "EVIDENCE", checks.EVIDENCE + 1)
+    monkeypatch.setattr(checks, "TRANSFER_REVISIONS", {**checks.TRANSFER_REVISIONS, "evidence": 99})
     with pytest.raises(OutputError, match=r"out was made by another version .*\(changed: evidence\): .*`overwrite`"):
         run_transfer(options)
     run_transfer(replace(options, overwrite=True))

@@ -42,7 +42,7 @@ PROCESSES = "RELEXIFY_PROCESSES"
 _COMPUTED_HERE = 16
 """Batches that are computed before processes are started: some seconds of work, if a batch is a megabyte of text."""
 _MOST_BY_DEFAULT = 16
-"""More are not worth their memory: reading the text and adding up results is done by one process."""
+"""More would cost memory and gain little: one process reads the text and adds up the results."""
 _MOST = 1024
 
 Item = TypeVar("Item")
@@ -275,7 +275,7 @@ class _Worker(Generic[Item, Result]):
 def serve() -> None:
     """Compute what another process sends: first a function, then its arguments, until there are no more."""
     arguments, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a package prints is not a result
+    os.dup2(2, 1)  # so that output of a package is not read as a result
     function: Callable[[Any], Any] = pickle.load(arguments)
     while True:
         try:

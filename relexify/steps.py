@@ -72,7 +72,7 @@ class RunContext:
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         tables: The options of all tables of the recipe, by name.
-        device: Where to search and score; training uses what there is.
+        device: Where to search and score; training uses a GPU if there is one.
         overwrite: Whether an older output may be replaced.
     """
 

@@ -33,7 +33,7 @@ __all__ = ["app", "main"]
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 TERMINATING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
-"""What schedulers and containers send, and what a terminal sends when it is closed; Windows has no SIGHUP."""
+"""Sent by schedulers and containers, and by a terminal that is closed; Windows has no SIGHUP."""
 
 INSTEAD: Mapping[tuple[str, str], str] = {
     ("transfer", "--steps"): "a transfer trains nothing; train its output with relexify train",
@@ -42,10 +42,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("evaluate", "--corpus"): "give text to score on as --held-out",
     ("vectors train", "--epochs"): "write --set epochs=N",
 }
-"""What to do instead of giving a verb an option that others have, or that it has elsewhere."""
+"""Advice for options that a verb does not have, by verb and option: users expect them because other verbs do."""
 
 _ENDS = ("min", "max")
-"""Ends of the range of an option that takes a number, as typer and click name them."""
+"""Attributes of typer and click with the range of an option that takes a number."""
 
 
 class _Verbs(VerbGroup):

@@ -46,7 +46,7 @@ _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
 
 
 class _Console(Console):
-    """A console on which names and words of others cannot control the terminal."""
+    """A console on which the content of files cannot control the terminal."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string with its control characters as escapes; rich calls this for all strings, also in tables."""
@@ -55,7 +55,7 @@ class _Console(Console):
 
 
 class _Messages(_Console):
-    """Messages, which are left out if they cannot be written, as on a full disk, because the run is worth more."""
+    """Messages; those that cannot be written, as on a full disk, are dropped, so that the run continues."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as rich does."""

@@ -1,8 +1,8 @@
 """Run a recipe: its steps one after the other, then its tasks.
 
 Each step takes the model that the one before it wrote. Intermediate models are in `OUTPUT.work` until the last step has
-written the output and its tasks are evaluated. Killed at any moment, the same command resumes; a finished run is
-recognised by everything that its result depends on, by content.
+written the output and its tasks are evaluated. If the process is killed, the same command resumes. A finished run is
+recognised by the content of everything that its result depends on.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
 
     Args:
         recipe: With at least one step.
-        device: Where to search and score; training uses what there is.
+        device: Where to search and score; training uses a GPU if there is one.
         overwrite: Replace the output, and unfinished work of another run.
 
     Returns:

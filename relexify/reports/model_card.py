@@ -144,7 +144,7 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
 
 
 def _about_scores(notes: Mapping[str, Any], scores: Mapping[str, float]) -> str:
-    """Say what was measured, and what the rows of the table are that only readers of the documentation know."""
+    """Say what was measured, and explain the rows of the table that only readers of the documentation know."""
     explained = {
         BASELINES["random"]: "the same tokenizer with embeddings drawn at random",
         BASELINES["shuffle"]: "the same tokenizer with the embeddings of the source model at random tokens",

@@ -1,4 +1,4 @@
-"""Read the notes of a folder that relexify wrote, `relexify.json`: what the folder is, and how it was made."""
+"""Read `relexify.json`, the notes of a folder that relexify wrote: its content, and how it was made."""
 
 from __future__ import annotations
 

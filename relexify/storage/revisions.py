@@ -57,7 +57,7 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
 
     Args:
         before: The revisions that the result was made with, as they were read; anything else counts as none.
-        now: Those of today.
+        now: The current ones.
     """
     known = before if isinstance(before, Mapping) else {}
     if now and not known:
@@ -71,7 +71,7 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
 
 
 def check_revisions(output: Path, before: object, now: Mapping[str, int]) -> None:
-    """Validate that an output, which was made with the same inputs, is what this relexify would make.
+    """Validate that an output, which was made with the same inputs, is what this version of relexify would make.
 
     Args:
         output: The folder.

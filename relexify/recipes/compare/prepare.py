@@ -85,7 +85,7 @@ def texts_of_trials(corpus: TextInput, held_out: TextInput | None, size: int | N
 
 
 def size_name(size: int) -> str:
-    """Return a size as people write it: 8MB, 16MiB, 1500B."""
+    """Return a size with its unit: 8MB, 16MiB, 1500B."""
     units = ((10**6, "MB"), (2**20, "MiB"), (1, "B"))
     return next(f"{size // factor}{unit}" for factor, unit in units if size % factor == 0)
 

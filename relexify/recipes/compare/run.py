@@ -38,7 +38,7 @@ def run_comparison(
     Args:
         recipe: With `[compare]`, a step that trains, and a step that has a method if the runs name one.
         only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
-        device: Where to search; training uses what there is.
+        device: Where to search; training uses a GPU if there is one.
         overwrite: Repeat trials in the output folder that belong to another recipe.
 
     Returns:

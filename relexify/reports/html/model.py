@@ -97,7 +97,7 @@ def _summary(notes: Mapping[str, Any], start: Start | None, curve: Curve | None,
         ]
     shown = "".join(sentences) + figures(_key_figures(notes, start, curve))
     if prompt := notes.get("system_prompt"):
-        # After the numbers, since it says nothing about how good the model is.
+        # After the numbers, since it is not about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
         advice = "Pass a system message in the target language, or edit chat_template.jinja"
         shown += notice("note", f"{about}. It is: “{prompt}”. {advice}.")

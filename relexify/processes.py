@@ -122,15 +122,22 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> I
     remaining = iter(items)
     yield from map(function, islice(remaining, _COMPUTED_HERE))
     processes = process_count() if os.name == "posix" else 1
-    for first in remaining if processes > 1 else ():  # nothing is started if no item remains
-        try:
-            copy = pickle.dumps(function)
-        except Exception as error:  # whatever its parts raise
-            logger.debug("only this process computes, because a function cannot be pickled (%s)", error)
-            yield function(first)
-            break
-        yield from _distribute(function, copy, chain([first], remaining), processes)
-    yield from map(function, remaining)
+    following = list(islice(remaining, 1))
+    remaining = chain(following, remaining)
+    copy = _pickled(function) if following and processes > 1 else None  # nothing is started if no item remains
+    if copy is None:
+        yield from map(function, remaining)
+    else:
+        yield from _distribute(function, copy, remaining, processes)
+
+
+def _pickled(function: Callable[..., Any]) -> bytes | None:
+    """Return a copy of a function for other processes; None if it cannot be pickled."""
+    try:
+        return pickle.dumps(function)
+    except Exception as error:  # of any kind, since the objects in the function decide
+        logger.debug("only this process computes, because a function cannot be pickled (%s)", error)
+        return None
 
 
 class SharedArray:

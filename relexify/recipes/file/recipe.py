@@ -239,8 +239,12 @@ def _check_encoding(file: Path, content: bytes) -> None:
 def _unencodable(value: object) -> list[str]:
     """Return the texts in a table that UTF-8 cannot encode, keys too."""
     if isinstance(value, str):
-        return [value] * any("\ud800" <= character <= "\udfff" for character in value)
-    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return [value] if any("\ud800" <= character <= "\udfff" for character in value) else []
+    parts: list[object] = []
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, list):
+        parts = value
     return [text for part in parts for text in _unencodable(part)]
 
 

@@ -21,11 +21,10 @@ from relexify.cli.console import (
     quieten_libraries,
     results,
     results_as_json,
-    set_options_of_command,
     shorten,
-    spell_options,
 )
 from relexify.cli.group import HELP_OPTIONS, Verb, VerbGroup
+from relexify.cli.option_names import OptionNames
 from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
@@ -119,7 +118,7 @@ def options(
     """Options of every verb."""
     verb = context.command.commands[context.invoked_subcommand]  # type: ignore[attr-defined]
     members = getattr(verb, "commands", {"": verb}).values()
-    set_options_of_command(parameter.name for member in members for parameter in member.params)
+    console.option_names = OptionNames(frozenset(parameter.name for member in members for parameter in member.params))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if processes is not None:
         from relexify.processes import PROCESSES
@@ -223,7 +222,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 def _explain(error: Exception) -> tuple[str, int]:
     """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
-        return spell_options(str(error)), 2
+        return console.option_names.spell(str(error)), 2
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
     if hasattr(error, "format_message"):  # a usage error, found by typer

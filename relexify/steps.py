@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 from relexify.registry import Registry
+from relexify.storage.notes import Notes
 
 if TYPE_CHECKING:
     from relexify.methods.inputs import AlignedBy
@@ -204,8 +205,8 @@ class StepReport(Generic[Result]):
     """
 
     summarise: Callable[[Result], Sequence[ResultTable | str]] = lambda result: ()
-    summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
-    change: Callable[[Mapping[str, Any]], ModelChange | None] = lambda notes: None
+    summarise_notes: Callable[[Notes], Sequence[ResultTable | str]] = lambda notes: ()
+    change: Callable[[Notes], ModelChange | None] = lambda notes: None
     scores: Callable[[Path], Sequence[Score]] | None = None
 
 
@@ -278,7 +279,7 @@ def methods_of(tables: Mapping[str, Any]) -> dict[str, str]:
     return {name: method(tables[name]) for name, method in known.items() if method is not None}
 
 
-def changes_of(notes: Mapping[str, Any]) -> list[ModelChange]:
+def changes_of(notes: Notes) -> list[ModelChange]:
     """Return what was done to a model, from its notes, the last step first."""
     steps = sorted(STEPS.values(), key=lambda step: -step.order)
     return [change for step in steps if (change := step.report.change(notes)) is not None]

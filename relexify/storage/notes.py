@@ -15,12 +15,14 @@ from relexify.storage.notes_schema import check_notes
 __all__ = [
     "FINISHED",
     "REVISIONS",
+    "Notes",
     "finished_run",
     "inherited_notes",
     "output_notes",
     "read_as",
     "read_entry",
     "read_notes",
+    "recorded_command",
 ]
 
 FINISHED = "finished"
@@ -29,6 +31,9 @@ REVISIONS = "revisions"
 """The entry with the revisions of the code that made it, by the name of the run."""
 
 Kind = TypeVar("Kind")
+
+Notes = Mapping[str, Any]
+"""The content of a `relexify.json`, by entry; each entry that is read was validated (`notes_schema.py`)."""
 
 
 def read_notes(folder: str | Path) -> dict[str, Any]:
@@ -57,6 +62,12 @@ def read_as(kind: type[Kind], entry: Mapping[str, Any]) -> Kind:
     """Return a validated entry as the dataclass that it was written from; keys that it does not have are left out."""
     known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in entry.items() if name in known})
+
+
+def recorded_command(notes: Notes) -> Mapping[str, Any]:
+    """Return the options of the command that wrote a model, such as a transfer; empty if they are not recorded."""
+    command: Mapping[str, Any] = (notes.get("provenance") or {}).get("command", {})
+    return command
 
 
 def output_notes(folder: str | Path) -> dict[str, Any]:

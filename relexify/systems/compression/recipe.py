@@ -5,13 +5,13 @@ What needs torch is imported by the functions, so that a recipe is validated wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
 from relexify.steps import STEPS, ModelChange, RunContext, Step, StepComparison, StepReport
+from relexify.storage.notes import Notes
 from relexify.systems.compression.options import Compression, check_values
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run_compress(options: Compression, context: RunContext, model: str, output: 
     return compress_folder(model, output, options, overwrite=context.overwrite)
 
 
-def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+def _change(notes: Notes) -> ModelChange | None:
     if "expanded_from" in notes:
         text = "with an ordinary embedding. relexify expanded its compressed one; the logits are the same."
         return ModelChange("expanded", text)

@@ -5,12 +5,12 @@ What needs torch is imported by the functions, so that a recipe is validated wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relexify.steps import STEPS, ModelChange, RunContext, Step, StepComparison, StepReport, Variant
+from relexify.storage.notes import Notes, recorded_command
 from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.assessment.summary import alignment_precision, summarise_notes, summarise_transfer
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
@@ -60,7 +60,7 @@ def _check(options: Transfer, context: RunContext) -> None:
     check_transfer(_in_run(options, context))
 
 
-def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+def _change(notes: Notes) -> ModelChange | None:
     if pruned := notes.get("pruned"):
         return ModelChange(
             "pruned",
@@ -69,7 +69,7 @@ def _change(notes: Mapping[str, Any]) -> ModelChange | None:
         )
     if "graft" not in notes:
         return None
-    code = (notes.get("provenance") or {}).get("command", {}).get("language")
+    code = recorded_command(notes).get("language")
     language = f" ({code})" if code else ""
     given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
     if extension := notes.get("extension"):

@@ -20,7 +20,7 @@ from relexify.steps import (
     Variant,
     methods_of,
 )
-from relexify.storage.notes import read_as
+from relexify.storage.notes import Notes, read_as
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
@@ -84,7 +84,7 @@ def _vary(options: Trelm, variant: Variant) -> Trelm:
     return replace(options, seed=variant.seed, **phases)
 
 
-def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+def _change(notes: Notes) -> ModelChange | None:
     found = notes.get("trelm")
     if found is None:
         return None

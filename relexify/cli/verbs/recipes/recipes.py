@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,7 @@ from relexify.cli.summary import (
     print_rows,
     print_summary,
 )
+from relexify.storage.notes import Notes
 
 if TYPE_CHECKING:
     from relexify.recipes.file import recipe as recipe_files
@@ -177,9 +178,7 @@ def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
     return read
 
 
-def _print_run(
-    read: recipe_files.Recipe, result: Any, notes: Mapping[str, Any], measured: Sequence[TaskScores]
-) -> None:
+def _print_run(read: recipe_files.Recipe, result: Any, notes: Notes, measured: Sequence[TaskScores]) -> None:
     """Print the results of all steps, the last one in full, and the scores on tasks."""
     from relexify.reports import task_notes, task_result_rows
     from relexify.systems.transfer.assessment.summary import compare_with_transfer
@@ -199,7 +198,7 @@ def _print_run(
     print_model_folder(read.output)
 
 
-def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result: Any, notes: Mapping[str, Any]) -> None:
+def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result: Any, notes: Notes) -> None:
     """Print what to do after the last step; nothing after a system that trains more than once."""
     from relexify.reports.next_steps import after_training, after_transfer
 

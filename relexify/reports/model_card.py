@@ -94,7 +94,7 @@ def _metadata(
     """Return the metadata of the card in YAML, as the Hub reads it."""
     commands = [provenance.get("command", {}) for provenance in history]
     source, base = str(commands[0].get("model") or ""), str(commands[-1].get("model") or "")
-    # The name of a folder on somebody's machine means nothing to others.
+    # A folder on the machine of the user means nothing to others.
     base = PACKAGED[base].base_model if base in PACKAGED else base
     card = ModelCardData(
         # That of the last transfer; only transfers have this option.

@@ -76,7 +76,7 @@ def after_transfer(
         ]
     if verdict is not None and verdict.start == "poor":
         repair = _transfer_again(model, command, verdict.changes)
-        # A repaired transfer comes first: nobody should train a model for days that was found to be a poor start.
+        # A repaired transfer comes first: a model that was found to be a poor start is not worth days of training.
         training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if repair.commands else []
         return [repair, *training, NextStep("To see what its tokens are made from:", [inspecting])]
     steps = [NextStep("Next, inspect some tokens:", [inspecting])]
@@ -155,7 +155,7 @@ def _train(folder: Path, model: str, output: str, command: Mapping[str, Any]) ->
     if longest is not None:  # the model cannot read the default, on any device
         training += ["--length", str(longest)]
         short = _SHORT
-    if has_cuda():  # training uses CUDA or a CPU, whatever the transfer ran on
+    if has_cuda():  # training uses CUDA or a CPU, on whichever device the transfer ran
         return NextStep("Train it:", [shlex.join(training)])
     title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
     return NextStep(title, [shlex.join([*training, *short])])

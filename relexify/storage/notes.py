@@ -30,7 +30,7 @@ FINISHED = "finished"
 REVISIONS = "revisions"
 """The entry with the revisions of the code that made it, by the name of the run."""
 
-Kind = TypeVar("Kind")
+Record = TypeVar("Record")
 
 Notes = Mapping[str, Any]
 """The content of a `relexify.json`, by entry; each entry that is read was validated (`notes_schema.py`)."""
@@ -58,10 +58,10 @@ def read_entry(folder: str | Path, name: str) -> Any:
     return notes[name]
 
 
-def read_as(kind: type[Kind], entry: Mapping[str, Any]) -> Kind:
+def read_as(record: type[Record], entry: Mapping[str, Any]) -> Record:
     """Return a validated entry as the dataclass that it was written from; keys that it does not have are left out."""
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in entry.items() if name in known})
+    known = {each.name for each in fields(record)}  # type: ignore[arg-type]
+    return record(**{name: value for name, value in entry.items() if name in known})
 
 
 def recorded_command(notes: Notes) -> Mapping[str, Any]:

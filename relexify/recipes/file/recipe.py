@@ -120,9 +120,9 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         for other, reason in step.conflicts.items():
             if name in table and other in table:
                 raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
-    kinds = get_type_hints(Recipe, include_extras=True)
+    annotations = get_type_hints(Recipe, include_extras=True)
     keys = ("title", "output", "model", "corpus", "held_out", "compare", "tasks")
-    readers: dict[str, Reader] = {key: partial(read_value, kind=kinds[key]) for key in keys}
+    readers: dict[str, Reader] = {key: partial(read_value, annotation=annotations[key]) for key in keys}
     readers |= {name: partial(read_table, options=step.options) for name, step in STEPS.items()}
     location = Location(folder_of_paths(file))
     with explained(origin):
@@ -159,10 +159,10 @@ def recipe_text(recipe: Recipe) -> str:
     Raises:
         InputError: A part of it is an object that a file cannot hold.
     """
-    kinds = get_type_hints(Recipe, include_extras=True)
+    annotations = get_type_hints(Recipe, include_extras=True)
     named = {name: getattr(recipe, name) for name in ("output", "model", "corpus", "held_out")}
     table: dict[str, Any] = {"title": recipe.title}
-    table |= {name: toml_value(value, kinds[name], name) for name, value in named.items() if value is not None}
+    table |= {name: toml_value(value, annotations[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
         runs: list[str | dict[str, Any]] = []

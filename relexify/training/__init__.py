@@ -15,4 +15,5 @@ summary.py    the result in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
 trainable.py  validation before any work
 recipe.py     the tables `[training]` and `[fresh]`
+notes.py      what a training writes into `relexify.json`
 """

@@ -27,7 +27,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_space, write_file, write_folder
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import read_entry
-from relexify.storage.revisions import SCORES, TRAININGS
+from relexify.storage.revisions import TRAINING_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.text import TextSource
 from relexify.training.cost.here import seconds_here
@@ -109,7 +109,7 @@ def run_training(
     """
     start, output = time.monotonic(), Path(output)
     training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
-    work = WorkFolder(output, "training", revisions={"scores": SCORES, "trainings": TRAININGS}, overwrite=overwrite)
+    work = WorkFolder(output, "training", revisions=TRAINING_REVISIONS, overwrite=overwrite)
     for folder in (output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     processes = started_processes()

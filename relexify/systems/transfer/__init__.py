@@ -17,6 +17,7 @@
     word_origins.py      which evidence the words of a mixture come from, for `relexify inspect`
     other_text.py        whether a model is trained on text in another language
     recipe.py            the table `[transfer]`
+    notes.py             what a transfer writes into `relexify.json`
     grid/                which k and τ suit a language, before training
 
 The initialisations themselves are in `relexify.methods`.

@@ -33,7 +33,7 @@ from relexify.pretrained.names import check_name
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import output_notes, read_notes
-from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
+from relexify.storage.revisions import TRANSFER_REVISIONS, check_revisions
 from relexify.systems.transfer.options import (
     EVIDENCE_OPTIONS,
     USAGE_OPTIONS,
@@ -126,13 +126,7 @@ def is_repeated(options: Transfer) -> bool:
 
 def transfer_revisions(method: str) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a transfer."""
-    return {
-        "evidence": EVIDENCE,
-        "tokenizers": TOKENIZERS,
-        "priors": PRIORS,
-        "scores": SCORES,
-        "method": METHODS.get_or_raise(method).revision,
-    }
+    return {**TRANSFER_REVISIONS, "method": METHODS.get_or_raise(method).revision}
 
 
 def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence:

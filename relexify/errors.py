@@ -11,7 +11,8 @@
 
 Every message says what was found, where, and what to do. Messages, warnings and summaries of the library name an option
 by its key in backticks, never by its flag: `held_out` or `score=false`, which the command line prints as `--held-out`
-or `--set score=false` (`relexify/cli/option_names.py`).
+or `--set score=false` (`relexify/cli/option_names.py`). Verdicts on a transfer name the flags, because reports show
+them too.
 """
 
 from __future__ import annotations

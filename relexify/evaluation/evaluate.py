@@ -125,6 +125,6 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
 def _read(files: TaskFiles, options: Evaluation) -> TaskData:
     if len(options.candidates) > 1 and files.dev is None:
         raise InputError(
-            "a search over learning rates and batches needs development data to choose by: give it (--dev)"
+            "a search over learning rates and batches needs development data to choose by: give it (`dev`)"
         )
     return read_task(options.task, files, examples=options.examples)

@@ -52,7 +52,7 @@ themselves, and with `nothing`, the user says that the vectors are in one space 
 
 _TEXT_ALONE = (
     "no dictionary: tokens are built from their spelling and from tokens that both vocabularies have (%s); a "
-    "dictionary (--dictionary) usually does better"
+    "dictionary (`dictionary`) usually does better"
 )
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
         return None
     logger.warning(
         "the aligned vectors %s, so they are not used: tokens are built from neighbours that both vocabularies have; "
-        "a dictionary (--dictionary) does better",
+        "a dictionary (`dictionary`) does better",
         finding,
     )
     return None

@@ -216,7 +216,7 @@ def check_loadable(name: str | Path) -> str:
     kind = kind_of_folder(path)
     if kind is not None and kind.needs_language:
         raise InputError(
-            f"{path} is a {kind.name}: say which language is meant ({' or '.join(kind.languages(path))}; --language), "
+            f"{path} is a {kind.name}: say which language is meant ({' or '.join(kind.languages(path))}; `language`), "
             "or write one of them as a model of its own (relexify export)"
         )
     if kind is not None:
@@ -293,7 +293,7 @@ def _has_packaged_head(name: str | Path) -> bool:
 
 def _check_headless(name: str | Path, config: PreTrainedConfig) -> None:
     if has_head(config):
-        raise InputError(f"{name} has a head already: leave out --add-head")
+        raise InputError(f"{name} has a head already: leave out `add_head`")
 
 
 def _from_pretrained(

@@ -155,6 +155,6 @@ def _find_file(folder: Path, names: tuple[str, ...]) -> Path | None:
     if len(found) > 1:
         raise InputError(
             f"{folder} has several files for {names[0]} ({', '.join(path.name for path in found[:5])}): "
-            f"name them with --train, --dev and --test instead of --data"
+            f"name them with `train`, `dev` and `test` instead of `data`"
         )
     return found[0] if found else None

@@ -81,7 +81,7 @@ def read_word_vectors(
     logger.log(
         logging.WARNING if warn else logging.DEBUG,
         "neither vectors nor text of the model's language given: its own embedding replaces word vectors; "
-        "--source-corpus or --source-vectors usually do better",
+        "`source_corpus` or `source_vectors` usually do better",
     )
     lexicon = evidence.lexicon
     words = [word for word in lexicon.source_words if " " not in word] if lexicon else []

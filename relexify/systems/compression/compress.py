@@ -197,7 +197,7 @@ def _head_form(model: PreTrainedModel, embedding: nn.Module, head: nn.Module | N
     if options.head == "compress":
         return "own"
     logger.info(
-        "the head of %s is not tied to its embedding: it keeps its %s parameters (see --set head=compress)",
+        "the head of %s is not tied to its embedding: it keeps its %s parameters (see `head=compress`)",
         type(model).__name__,
         f"{head.weight.numel():,}",  # type: ignore[operator]
     )

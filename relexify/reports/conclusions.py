@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import scipy
+
 from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
 from relexify.training.summary import FEWEST_TOKENS
@@ -14,8 +16,8 @@ __all__ = ["CLOSE", "Conclusion", "conclude", "is_close"]
 
 CLOSE = 0.02
 """Bits per byte within which two trainings with one seed are not distinguished: another seed may swap them."""
-_DEVIATIONS = 2
-"""Standard errors that two means over seeds must be apart."""
+_CONFIDENCE = 0.95
+"""Of the test (Welch's) by which two means over seeds must be apart."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,15 @@ def _may_be_chance(first: Statistic, second: Statistic) -> bool:
     difference = second.mean - first.mean
     if first.deviation is None or second.deviation is None:
         return is_close(difference)
-    error = math.hypot(first.deviation / math.sqrt(first.seeds), second.deviation / math.sqrt(second.seeds))
     # Two or three seeds may agree by chance, so scores that are shown alike count as equal.
-    return round(difference, 3) == 0 or difference <= _DEVIATIONS * error
+    if round(difference, 3) == 0:
+        return True
+    own, other = first.deviation**2 / first.seeds, second.deviation**2 / second.seeds
+    if own + other == 0:
+        return False
+    # The degrees of freedom of Welch and Satterthwaite: few seeds need a larger difference.
+    freedom = (own + other) ** 2 / (own**2 / (first.seeds - 1) + other**2 / (second.seeds - 1))
+    return difference <= float(scipy.special.stdtrit(freedom, (1 + _CONFIDENCE) / 2)) * math.sqrt(own + other)
 
 
 def _differences(comparison: Comparison) -> list[Conclusion]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from scipy.stats import ttest_ind
 
 from relexify.reports import Comparison, conclude, write_report
 from tests.reports.curves import FAST, SLOW, compare
@@ -31,13 +32,17 @@ def test_a_difference_that_another_seed_may_reverse_is_not_called_the_best(other
     assert ("the difference may be chance" in best.text) == (kind == "open")
 
 
-@pytest.mark.parametrize(("spread", "kind"), [(0.001, "good"), (0.006, "good"), (0.007, "open"), (0.1, "open")])
-def test_several_seeds_are_judged_by_their_deviation(spread, kind):
-    def seeds(end):
-        return [{0: 3.0, 100: end + change * spread} for change in (-1, 0, 1)]
-
-    (best,) = conclude(compare(fast=seeds(1.2), slow=seeds(1.21)))
-    assert best.kind == kind
+@pytest.mark.parametrize(("spread", "kind"), [(0.001, "good"), (0.004, "good"), (0.005, "open"), (0.1, "open")])
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_several_seeds_are_judged_by_welchs_test(spread, kind, seeds):
+    changes = [-1, 1, 0.5][:seeds]
+    fast, slow = [1.2 + change * spread for change in changes], [1.21 + change * spread / 2 for change in changes]
+    (best,) = conclude(
+        compare(**{name: [{0: 3.0, 100: end} for end in ends] for name, ends in {"fast": fast, "slow": slow}.items()})
+    )
+    assert (best.kind == "good") == (ttest_ind(fast, slow, equal_var=False).pvalue < 0.05)
+    if seeds == 3:
+        assert best.kind == kind
 
 
 @pytest.mark.parametrize("other", [1.2, 1.2003])

@@ -106,9 +106,7 @@ def _check_no_model(files: Iterable[Path]) -> None:
 def _file(path: Path, field: str) -> Source:
     """Return the source that reads a file of this format."""
     if not path.is_file():
-        raise InputError(
-            f"{path} is not a regular file: write the text to one, because a corpus is read repeatedly"
-        )
+        raise InputError(f"{path} is not a regular file: write the text to one, because a corpus is read repeatedly")
     if format_suffix(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
         return Parquet(path, field)
     return JsonLines(path, field) if format_suffix(path) in JSON_SUFFIXES else TextFile(path)

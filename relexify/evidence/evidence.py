@@ -1,4 +1,4 @@
-"""Evidence about the target language: everything that a user gives, opened and validated once, before any work."""
+"""Evidence about the target language: everything that a user provides, opened and validated once, before any work."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
 __all__ = ["Evidence", "open_evidence"]
 
 _FORM_BYTES = 1_000_000
-"""Bytes of text that show which Unicode form it is in."""
+"""Size of the sample, in bytes, that determines which Unicode normalisation form a text is in."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known about the two languages.
+    """All evidence about the two languages.
 
-    Its fingerprint changes with the content of the files, not with their names.
+    Its fingerprint depends on the content of the files, not on their names.
 
     Attributes:
         corpus: Text in the target language to train on.
-        held_out: Text in the target language to score on; if it is scored, its lines are left out of the corpus.
+        held_out: Text in the target language to score on; if it is scored, it shares no line with the corpus.
         source_corpus: Text in the source model's language.
         source_held_out: Text in the source model's language to score on; None if it is not scored.
         lexicon: A bilingual dictionary, source word first.
         bitext: Parallel text, source sentence first.
-        links: A ready word alignment of the parallel text, as a file.
+        links: A file with an existing word alignment of the parallel text.
         aligning: How parallel text is read, aligned and counted.
         source_vectors: A file with word vectors of the source language.
-        target_vectors: A file with word vectors of the target language, or of the target tokens by their spelling.
-        rotation: A ready vector alignment, as a file.
+        target_vectors: A file with word vectors of the target language, or vectors of target tokens by their spelling.
+        rotation: A file with an existing vector alignment.
     """
 
     corpus: Corpus
@@ -69,28 +69,28 @@ def open_evidence(
     scored: bool = True,
     source_scored: bool = False,
 ) -> Evidence:
-    """Open and validate the evidence that a user names.
+    """Open and validate the evidence that a user provides.
 
     Args:
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         source_corpus: Text in the source model's language.
-        source_held_out: Text in that language to score on; if None, a part of its text is held out if it is needed.
+        source_held_out: Text in that language to score on; if None, a part of `source_corpus` is held out when needed.
         dictionary: A file of source word and target word, or the dictionary itself.
         dictionary_swapped: Whether the dictionary file has the target language first.
-        bitext: Parallel text, whatever `Bitext.open` takes.
-        alignment: A ready word alignment of the parallel text.
+        bitext: Parallel text; anything that `Bitext.open` accepts.
+        alignment: A file with an existing word alignment of the parallel text.
         aligning: How parallel text is read, aligned and counted.
         source_vectors: A file with word vectors of the source language.
         target_vectors: A file with word vectors of the target language.
-        rotation: A ready vector alignment.
+        rotation: A file with an existing vector alignment.
         scored: Whether held-out text is needed.
         source_scored: Whether held-out text in the source model's language is needed.
 
     Raises:
         InputError: Something is missing, unreadable or empty, or does not match its options.
     """
-    # Cheap checks first; a dictionary that cannot be read must not cost an hour of training vectors.
+    # Cheap checks come first, so that an unreadable dictionary is not reported after an hour of training vectors.
     links, source_file, target_file, rotation_file = (
         _existing(path) for path in (alignment, source_vectors, target_vectors, rotation)
     )
@@ -100,35 +100,35 @@ def open_evidence(
     pairs = _open_bitext(bitext, links, aligning)
     text = Corpus.open(corpus)
     if held_out is None:
-        training, measured = text.split(HELD_OUT_EVERY)
+        training, scored_text = text.split(HELD_OUT_EVERY)
     else:
-        training, measured = text, Corpus.open(held_out)
+        training, scored_text = text, Corpus.open(held_out)
         if scored:
-            training = training.ensure_not_held_out(measured).without(measured)
+            training = training.ensure_not_held_out(scored_text).without(scored_text)
     training.ensure_text()
     if dictionary is not None:
         dictionary = dictionary.spelled_like(training.sample_bytes(_FORM_BYTES))
     source_text = None if source_corpus is None else Corpus.open(source_corpus)
-    source_measured = None if source_held_out is None else Corpus.open(source_held_out)
-    if source_text is not None and source_measured is None and source_scored:
-        source_text, source_measured = source_text.split(HELD_OUT_EVERY)
-    for each in (source_text, source_measured):
+    source_scored_text = None if source_held_out is None else Corpus.open(source_held_out)
+    if source_text is not None and source_scored_text is None and source_scored:
+        source_text, source_scored_text = source_text.split(HELD_OUT_EVERY)
+    for each in (source_text, source_scored_text):
         if each is not None:
             each.ensure_text()
     if scored:
         try:
-            measured.ensure_text()
+            scored_text.ensure_text()
         except InputError as error:
-            # The advice in a message about a part of the corpus is to give more text, which is not the only way out.
-            reason = str(error).partition(":")[0] if measured.parts else str(error)
+            # For a part of a corpus, the message asks for more text; replace that by the options that users have here.
+            reason = str(error).partition(":")[0] if scored_text.parts else str(error)
             raise InputError(
                 f"{reason}: give text to score on (`held_out`), or do not score (`score=false`)"
             ) from error
     return Evidence(
         corpus=training,
-        held_out=measured,
+        held_out=scored_text,
         source_corpus=source_text,
-        source_held_out=source_measured,
+        source_held_out=source_scored_text,
         lexicon=dictionary,
         bitext=pairs,
         links=links,
@@ -148,7 +148,7 @@ def _existing(path: str | Path | None) -> Path | None:
 def _open_bitext(
     bitext: str | Path | Iterable[str | Path] | Bitext | None, links: Path | None, aligning: WordAlignmentOptions
 ) -> Bitext | None:
-    """Open parallel text, and validate that its word alignment, if one is given, has a line for every pair."""
+    """Open parallel text; if a word alignment is given, validate that it has a line for every pair."""
     validate_word_alignment(aligning)
     if bitext is None:
         if links is not None:

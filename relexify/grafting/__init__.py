@@ -1,12 +1,12 @@
-"""Put a Mixture onto a model, giving a model that AutoModel loads.
+"""Apply a Mixture to a model; AutoModel can load the result.
 
-graft.py         `graft`: the target tokenizer and mixed embeddings on the unchanged inner parameters
+graft.py         `graft`: put the target tokenizer and mixed embeddings onto the unchanged inner parameters
 identifiers.py   ids of special tokens in the configs
 unigram.py       give the grafted model the unigram distribution of its text
-unigram_text.py  the text that this distribution is counted and tested in
+unigram_text.py  the text in which this distribution is counted and tested
 check.py         check the folder of a grafted model
 pruning.py       remove the tokens that a text never uses
-swap.py          read another language with a model that was fine-tuned in one
+swap.py          use a model that was fine-tuned in one language to read another
 """
 
 from relexify.grafting.check import CheckResult, check

@@ -1,7 +1,7 @@
 """Check that the folder of a grafted model is complete, consistent and usable.
 
-The notes of the folder (`relexify.json`) and its mixture say what the graft was when it was written; the model and the
-tokenizer are compared with them, and then used.
+The notes of the folder (`relexify.json`) and its mixture describe the graft as it was written. The model and the
+tokenizer are compared with them, and then tried out.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 __all__ = ["CheckResult", "check"]
 
 _SAME_WEIGHTS = 0.01
-"""Sum of absolute differences up to which two rows of a mixture may give the same row in half precision."""
+"""Two rows of a mixture whose absolute differences sum to at most this may give the same row in half precision."""
 _SAMPLE = 500
-"""Tokens whose text is encoded and decoded again."""
+"""Number of tokens whose text is encoded and decoded for the round trip."""
 _TEMPLATE_TOKEN = re.compile(r"<\|[^<>|\s]+\|>")
 
 
@@ -41,7 +41,7 @@ class CheckResult:
 
     Attributes:
         name: What was checked.
-        problems: What is wrong, each in a sentence; empty if nothing is.
+        problems: A sentence for each problem; empty if there is none.
     """
 
     name: str
@@ -52,13 +52,13 @@ def check(folder: str | Path) -> list[CheckResult]:
     """Check a grafted model, before or after training.
 
     Args:
-        folder: A folder that `transfer` wrote, or `train` from it.
+        folder: A folder that `transfer` wrote, or that `train` wrote from such a folder.
 
     Returns:
-        One result per check. If the model cannot be loaded, the checks that need it are left out.
+        One result per check. If the model cannot be loaded, the checks that need it are skipped.
 
     Raises:
-        InputError: The folder does not hold a graft.
+        InputError: The folder does not contain a graft.
     """
     folder = Path(folder)
     if (kind := kind_of_folder(folder)) is not None:
@@ -115,18 +115,18 @@ def _compare_sizes(
 def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:
     embedding = model.get_input_embeddings().weight
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        wrong = ~torch.isfinite(tensor.detach())
-        if not wrong.any():
+        nonfinite = ~torch.isfinite(tensor.detach())
+        if not nonfinite.any():
             continue
         rows = ""
         if tensor.data_ptr() == embedding.data_ptr():
-            ids = wrong.any(dim=1).nonzero().flatten().tolist()
+            ids = nonfinite.any(dim=1).nonzero().flatten().tolist()
             rows = f", in the rows of {_listed([repr(vocabulary.tokens[id]) for id in ids if id < len(vocabulary)])}"
-        yield f"{name} has {int(wrong.sum())} NaN or infinite values{rows}"
+        yield f"{name} has {int(nonfinite.sum())} NaN or infinite values{rows}"
 
 
 def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
-    # Special tokens may be copies of zero rows: architectures such as BERT keep the embedding of the padding at zero.
+    # Special tokens may be copies of zero rows: architectures such as BERT keep the padding embedding at zero.
     zero = (weight_rows(model.get_input_embeddings())[: len(mixture)] == 0).all(axis=1)
     tokens = [
         repr(mixture.target_tokens[id]) for id in np.flatnonzero(zero).tolist() if mixture.origin[id] != Origin.SPECIAL
@@ -136,7 +136,7 @@ def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 
 
 def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
-    """Find identical rows of tokens that are mixed from different source tokens."""
+    """Find identical rows of tokens whose mixtures differ."""
     first_ids: dict[bytes, int] = {}
     pairs = []
     for id, row in enumerate(weight_rows(model.get_input_embeddings())[: len(mixture)]):
@@ -150,11 +150,11 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
     origins = {mixture.origin[first], mixture.origin[second]}
     if Origin.SPECIAL in origins and origins <= {Origin.SPECIAL, Origin.COPIED}:
-        return True  # copies of one row, or of rows that the source model never trained, so that they are the same
+        return True  # copies of the same row, or of rows that are equal because the source model never trained them
     if mixture.known[first] != mixture.known[second]:
         return False
     if not mixture.known[first]:
-        return mixture.fallback in (Fallback.MEAN, Fallback.NEAR_MEAN)  # bfloat16 rounds the latter to the mean
+        return mixture.fallback in (Fallback.MEAN, Fallback.NEAR_MEAN)  # in bfloat16, NEAR_MEAN is rounded to the mean
     difference = mixture.weights[[first]] - mixture.weights[[second]]
     return bool(abs(difference).sum() <= _SAME_WEIGHTS)
 
@@ -164,11 +164,11 @@ def _compare_tying(model: PreTrainedModel, report: GraftReport) -> Iterator[str]
         yield "the input and the output embedding were tied, and are separate now"
     if is_tied(model) and not report.tied:
         yield "the input and the output embedding were separate, and are tied now"
-    # transformers does not tie two different tensors, whatever the config says; other programs may.
+    # transformers does not tie two different tensors, even if the config declares them tied; other programs may.
     declared = bool(getattr(model.config.get_text_config(), "tie_word_embeddings", False))
     if model.get_output_embeddings() is not None and declared != is_tied(model):
-        found = "one tensor" if is_tied(model) else "two tensors"
-        yield f"tie_word_embeddings in config.json is {declared}, and input and output embedding are {found}"
+        tensors = "one tensor" if is_tied(model) else "two tensors"
+        yield f"tie_word_embeddings in config.json is {declared}, and input and output embedding are {tensors}"
 
 
 def _compare_special_tokens(
@@ -176,21 +176,22 @@ def _compare_special_tokens(
 ) -> Iterator[str]:
     for role, id in report.roles.items():
         if vocabulary.special.get(role) != id:
-            now = vocabulary.special.get(role)
-            found = "has none" if now is None else f"uses {vocabulary.tokens[now]!r} ({now})"
+            current = vocabulary.special.get(role)
+            state = "has none" if current is None else f"uses {vocabulary.tokens[current]!r} ({current})"
             before = f"{mixture.target_tokens[id]!r} ({id})" if id < len(mixture) else str(id)
-            yield f"the {role} token was {before}, and the tokenizer {found}"
+            yield f"the {role} token was {before}, and the tokenizer {state}"
     for id in np.flatnonzero(mixture.origin == Origin.SPECIAL).tolist():
         if id < len(vocabulary) and not vocabulary.forms[id].is_special:
             yield f"{mixture.target_tokens[id]!r} ({id}) was a special token, and is ordinary text now"
-    holders = {"config.json": model.config}
+    configs = {"config.json": model.config}
     if model.can_generate():
-        holders["generation_config.json"] = model.generation_config
-    for file, holder in holders.items():
-        for name, value in sorted(vars(holder).items()):
-            role, ids = name.removesuffix("_token_id"), value if isinstance(value, list) else [value]
-            if role == name or value is None:
+        configs["generation_config.json"] = model.generation_config
+    for file, config in configs.items():
+        for name, value in sorted(vars(config).items()):
+            if not name.endswith("_token_id") or value is None:
                 continue
+            role = name.removesuffix("_token_id")
+            ids = value if isinstance(value, list) else [value]
             if any(not isinstance(id, int) or not 0 <= id < len(vocabulary) for id in ids):
                 yield f"{name} in {file} is {value}, and the tokenizer has ids from 0 to {len(vocabulary) - 1}"
             elif role in ROLES and vocabulary.special.get(role, ids[0]) not in ids:
@@ -201,7 +202,7 @@ def _compare_special_tokens(
 
 
 def _undeclared_tokens(folder: Path, mixture: Mixture) -> Iterator[str]:
-    """Find special tokens that tokenizer.json does not declare: programs that read this file alone split them."""
+    """Find special tokens that tokenizer.json does not declare; programs that read only this file would split them."""
     file = folder / "tokenizer.json"
     if not file.exists():
         return
@@ -219,7 +220,7 @@ def _unknown_template_tokens(tokenizer: PreTrainedTokenizerFast, vocabulary: Voc
 
 
 def _round_trip(tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> Iterator[str]:
-    """Encode and decode words of the vocabulary itself; spaces may differ."""
+    """Encode and decode words of the vocabulary itself; differences in white space are ignored."""
     words = _sample_words(vocabulary)
     ids = tokenizer.encode(" ".join(words), add_special_tokens=False)
     if (unknown := tokenizer.unk_token_id) is not None and unknown in ids:
@@ -227,9 +228,10 @@ def _round_trip(tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> I
     decoded = tokenizer.decode(ids)
     before, after = "".join(words), "".join(decoded.split())
     if before != after:
+        # If one text is the beginning of the other, they differ after the shorter one.
         differing = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
-        around = slice(max(0, differing - 10), differing + 10)
-        yield f"the tokenizer encodes …{before[around]}… and decodes it as …{after[around]}…"
+        excerpt = slice(max(0, differing - 10), differing + 10)
+        yield f"the tokenizer encodes …{before[excerpt]}… and decodes it as …{after[excerpt]}…"
 
 
 def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> Iterator[str]:
@@ -240,12 +242,12 @@ def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary:
         inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=16, return_token_type_ids=False)
         with torch.no_grad():
             if generates:
-                written = model.generate(**inputs, max_new_tokens=4, do_sample=False)
-                tokenizer.decode(written[0])
+                generated = model.generate(**inputs, max_new_tokens=4, do_sample=False)
+                tokenizer.decode(generated[0])
             if architecture_of(model) == "encoder-decoder":
                 inputs["decoder_input_ids"] = inputs["input_ids"]
             output = model(**inputs)[0]
-    except Exception as error:  # whatever it is, users would meet it too
+    except Exception as error:  # any exception here is one that users would get too
         yield f"{'generating text' if generates else 'running the model'} fails: {first_line(error)}"
         return
     if not torch.isfinite(output).all():
@@ -253,7 +255,7 @@ def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary:
 
 
 def _sample_words(vocabulary: Vocabulary) -> list[str]:
-    """Return the texts of tokens that are words, spread over the vocabulary."""
+    """Return the texts of tokens that are words, evenly spread over the vocabulary."""
     words = [form.text for form in vocabulary.forms if form.is_word]
     return words[:: -(-len(words) // _SAMPLE)] if words else ["a"]
 

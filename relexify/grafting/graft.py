@@ -1,4 +1,4 @@
-"""Put a target tokenizer and mixed embeddings onto the unchanged inner parameters of a model."""
+"""Combine a target tokenizer and mixed embeddings with the unchanged inner parameters of a model."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origi
 PRECOMPUTED = "precomputed"
 """The origin of rows that are not mixtures."""
 _BLOCK_ROWS, _BLOCK_COLUMNS = 1024, 128
-"""How much of a lexical tensor is in float32 at a time: 0.3 GB in a model with 70 billion parameters."""
+"""The part of a lexical tensor that is in float32 at a time: 0.3 GB in a model with 70 billion parameters."""
 _NEAR = 1e-9
-"""The factor of Σ in `resize_token_embeddings` of transformers."""
+"""The factor of the covariance Σ in `resize_token_embeddings` of transformers."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ class GraftReport:
     """Statistics of a graft.
 
     Attributes:
-        tokens: Tokens of the target vocabulary.
-        rows: Rows of the target embedding, padding included.
+        tokens: Number of tokens in the target vocabulary.
+        rows: Number of rows of the target embedding, including padding.
         origins: Number of rows by origin.
         lexical: Names of the replaced parameters and buffers.
-        special_ids: The synchronised ids of config and generation_config.
+        special_ids: The ids in config and generation_config that were changed to target ids.
         roles: Ids of the special tokens of the tokenizer, by role.
         tied: Whether the output embedding is the input embedding.
     """
@@ -93,15 +93,15 @@ class Graft:
         summary: dict[str, Any] | None = None,
         inner: str | Path | None = None,
     ) -> Path:
-        """Write a folder that `AutoModelFor…` and `AutoTokenizer` load, all of it or nothing.
+        """Write a folder that `AutoModelFor…` and `AutoTokenizer` can load; it is written completely or not at all.
 
         Args:
             path: The folder.
             overwrite: Replace a folder that exists.
             provenance: Where the model comes from, for the notes and the mixture.
-            summary: More entries of the notes.
-            inner: A model, as for `load_model`, that has the same inner parameters. Its files become hard links where
-                they hold nothing else, so that a large model is saved in seconds; on another file system, copies.
+            summary: Additional entries of the notes.
+            inner: A model, as for `load_model`, that has the same inner parameters. Its files that contain nothing else
+                are hard-linked, so that a large model is saved in seconds; on another file system, they are copied.
         """
         with write_folder(path, overwrite=overwrite) as folder:
             self.write(folder, provenance=provenance, summary=summary, inner=inner)
@@ -129,7 +129,7 @@ class Graft:
         """Read what `save` wrote.
 
         Raises:
-            InputError: The folder is missing, incomplete, or something else.
+            InputError: The folder is missing or incomplete, or is not the result of a transfer.
         """
         folder = Path(path)
         report = read_report(folder)
@@ -140,7 +140,7 @@ def read_report(folder: Path) -> GraftReport:
     """Return the statistics in the notes of a folder that `Graft.save` wrote, or that was trained from one.
 
     Raises:
-        InputError: The folder is missing, incomplete, or something else.
+        InputError: The folder is missing or incomplete, or is not the result of a transfer.
     """
     notes = read_notes(folder)
     if "graft" not in notes:
@@ -158,22 +158,22 @@ def graft(
     pad_to_multiple_of: int | None = None,
     copy_inner: bool = True,
 ) -> Graft:
-    """Replace tokenizer, embeddings, head and output bias; keep every inner parameter bit for bit, and the dtype.
+    """Replace tokenizer, embeddings, head and output bias; the dtype and all bits of inner parameters stay the same.
 
     Args:
         model: The source model; it is not changed.
         tokenizer: The target tokenizer.
-        mixture: From the model's tokenizer to the target tokenizer.
-        precomputed: Rows that are not mixtures of source rows, and replace those of the mixture; an output embedding
-            that is not tied to the input keeps the mixture's, unless they include its rows.
-        seed: Random seed of the rows that the mixture does not know.
+        mixture: The mixture from the model's tokenizer to the target tokenizer.
+        precomputed: Rows that are not mixtures of source rows and replace rows of the mixture. In an output embedding
+            that is not tied to the input, the rows of the mixture are kept, unless `precomputed` has output rows.
+        seed: Random seed of the rows for which the mixture has no evidence.
         pad_to_multiple_of: Round the number of rows up, for speed on some hardware.
-        copy_inner: Whether the result has inner parameters of its own. If not, it shares those of `model`, which takes
-            no memory; training one then changes the other, and so does moving it to another device.
+        copy_inner: Copy the inner parameters. If not, the result shares them with `model`, which takes no memory, but
+            training one of the two models, or moving it to another device, then changes the other too.
 
     Raises:
-        VocabularyError: Mixture, tokenizer and model do not fit together.
-        GraftError: The model cannot change its vocabulary, or the result has NaN, infinite or all-zero rows.
+        VocabularyError: Mixture, tokenizer and model do not match.
+        GraftError: The vocabulary of the model cannot be changed, or the result has NaN, infinite or all-zero rows.
     """
     vocabulary = vocabulary_of(tokenizer)
     tokens = len(vocabulary)
@@ -186,11 +186,12 @@ def graft(
     grafted = _without_lexicon(model, axes, copy_inner=copy_inner)
     resize(grafted, rows)
     width, deviation = int(model.get_input_embeddings().weight.shape[1]), initial_deviation(model.config)
-    # Tied tensors are one object in the resized model; by its identity, they get one tensor of values too.
+    # Tied tensors are one object in the resized model. Values are stored by the identity of that object, so that tied
+    # tensors also get the same values, as one object.
     mixed: dict[int, torch.Tensor] = {}
     empty = {name: _tensor(grafted, name) for name in axes}
     for index, (name, axis) in enumerate(sorted(axes.items())):
-        if id(empty[name]) not in mixed:  # else tied to a tensor that has its values
+        if id(empty[name]) not in mixed:  # otherwise, it is tied to a tensor that already has values
             # Each tensor has its own seed, so that the random rows of an untied head differ from those of the input.
             generator = np.random.default_rng(seed + 1000 * index)
             values = _mix(mixture, _tensor(model, name), axis, rows, generator, width=width, deviation=deviation)
@@ -223,7 +224,7 @@ def is_tied(model: PreTrainedModel) -> bool:
 
 
 def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) -> np.ndarray:
-    """Return the name of the origin of each target row [target]: that of an `Origin`, or `precomputed`."""
+    """Return the name of each target row's origin [target]: the name of an `Origin`, or `precomputed`."""
     names = np.array([origin.name.lower() for origin in Origin] + [PRECOMPUTED])
     indices = np.asarray(mixture.origin, dtype=np.int64).copy()
     if precomputed is not None:
@@ -233,15 +234,19 @@ def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) ->
 
 
 def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner: bool) -> PreTrainedModel:
-    """Return a copy of a model whose lexical tensors have no values; they are on the meta device."""
-    # `copy.deepcopy` takes what its memo holds instead of making a copy.
-    inner = {} if copy_inner else {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
-    lexical = [_tensor(model, name) for name in axes]
-    return copy.deepcopy(model, inner | {id(tensor): _like(tensor, tensor.detach().to("meta")) for tensor in lexical})
+    """Return a copy of a model whose lexical tensors are on the meta device, without values."""
+    # `copy.deepcopy` does not copy objects that its memo contains, but uses the objects in the memo instead.
+    memo: dict[int, object] = {}
+    if not copy_inner:
+        memo.update({id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]})
+    for name in axes:
+        tensor = _tensor(model, name)
+        memo[id(tensor)] = _like(tensor, tensor.detach().to("meta"))
+    return copy.deepcopy(model, memo)
 
 
 def _like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return values as a parameter if a tensor is one, else as they are."""
+    """Return values as a parameter if `tensor` is one, otherwise unchanged."""
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(values, requires_grad=tensor.requires_grad)
     return values
@@ -259,20 +264,20 @@ def _mix(
 ) -> torch.Tensor:
     """Return the target values of a lexical tensor, in the dtype and on the device of the source tensor.
 
-    The mixture's fallback fills rows that the mixture does not know, and rows that pad the matrix. No other function
-    draws random embeddings.
+    The mixture's fallback fills rows without evidence, and rows that pad the matrix. No other function draws random
+    embeddings.
 
-    Only blocks of rows are in memory in float32, and rows that no token is mixed from are not read, so the embedding of
-    a large model may be mapped from a file.
+    Only blocks of rows are in memory in float32, and source rows that are not used are not read, so the embedding of a
+    large model may be memory-mapped.
 
     Args:
         mixture: The mixture.
         source: The tensor of the source model, with the tokens along `axis`.
         axis: The axis of the tokens.
-        rows: Tokens of the target tensor, padding included.
-        generator: For the rows that are drawn.
-        width: Columns of the input embedding.
-        deviation: Standard deviation that the model's authors initialise embeddings with.
+        rows: Number of tokens in the target tensor, including padding.
+        generator: Generator of the random rows.
+        width: Number of columns of the input embedding.
+        deviation: Standard deviation of embeddings in an untrained model of this type.
     """
     wide = torch.float64 if source.dtype == torch.float64 else torch.float32
     values = source.detach().movedim(axis, 0)
@@ -280,44 +285,45 @@ def _mix(
     mean = std = np.zeros(table.shape[1])
     root = np.zeros((0, 0))
     if rows > len(mixture) or not mixture.known.all():
-        known = table[: len(mixture.source_tokens)]
+        source_rows = table[: len(mixture.source_tokens)]  # without padding
         if mixture.fallback in (Fallback.MEAN, Fallback.NEAR_MEAN, Fallback.SOURCE_ROWS):
-            mean, std = _mean_and_deviation(known, wide)
+            mean, std = _mean_and_deviation(source_rows, wide)
         if mixture.fallback == Fallback.NEAR_MEAN:
-            root = _covariance_root(known, mean, wide)
+            root = _covariance_root(source_rows, mean, wide)
     mixed = torch.empty((rows, table.shape[1]), dtype=source.dtype)
     for start in range(0, rows, _BLOCK_ROWS):
         used, weights = _without_unused(mixture.weights[start : start + _BLOCK_ROWS])
         gathered = table[used.to(table.device)].to("cpu", wide).numpy()
         block = np.zeros((min(_BLOCK_ROWS, rows - start), table.shape[1]), dtype=gathered.dtype)
         block[: weights.shape[0]] = weights @ gathered
-        unknown = np.ones(len(block), dtype=bool)
-        unknown[: weights.shape[0]] = np.diff(weights.indptr) == 0
-        noise = generator.standard_normal((int(unknown.sum()), table.shape[1]))
+        empty = np.ones(len(block), dtype=bool)
+        empty[: weights.shape[0]] = np.diff(weights.indptr) == 0
+        # Drawn for every fallback, so that the generator advances equally.
+        noise = generator.standard_normal((int(empty.sum()), table.shape[1]))
         match mixture.fallback:
             case Fallback.NARROW:
-                block[unknown] = noise / width
+                block[empty] = noise / width
             case Fallback.FRESH:
-                block[unknown] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
+                block[empty] = noise * (deviation if source.dim() > 1 else 0)  # a fresh bias is zero
             case Fallback.MEAN:
-                block[unknown] = mean
+                block[empty] = mean
             case Fallback.NEAR_MEAN:
-                block[unknown] = mean + np.sqrt(_NEAR) * noise @ root.T
+                block[empty] = mean + np.sqrt(_NEAR) * noise @ root.T
             case Fallback.SOURCE_ROWS:
-                block[unknown] = mean + std * noise
+                block[empty] = mean + std * noise
         mixed[start : start + len(block)] = torch.from_numpy(block).to(source.dtype)
     return mixed.reshape(rows, *values.shape[1:]).movedim(0, axis).to(source.device).contiguous()
 
 
 def _without_unused(weights: csr_array) -> tuple[torch.Tensor, csr_array]:
-    """Return the columns of a matrix that have entries, in order, and the matrix without the others."""
+    """Return the columns of a matrix that have entries, in order, and the matrix with only these columns."""
     used, positions = np.unique(weights.indices, return_inverse=True)
     shape = (weights.shape[0], len(used))
     return torch.from_numpy(used).long(), csr_array((weights.data, positions, weights.indptr), shape=shape)
 
 
 def _mean_and_deviation(table: torch.Tensor, wide: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the standard deviation of every column, [columns] each; some columns at a time."""
+    """Return the mean and the standard deviation of every column, [columns] each, computed a few columns at a time."""
     blocks = table.tensor_split(-(-table.shape[1] // _BLOCK_COLUMNS), dim=1)
     wide_blocks = (block.to("cpu", wide).contiguous().numpy() for block in blocks)
     columns = [(block.mean(axis=0, dtype=np.float64), block.std(axis=0, dtype=np.float64)) for block in wide_blocks]
@@ -325,13 +331,13 @@ def _mean_and_deviation(table: torch.Tensor, wide: torch.dtype) -> tuple[np.ndar
 
 
 def _covariance_root(table: torch.Tensor, mean: np.ndarray, wide: torch.dtype) -> np.ndarray:
-    """Return R [columns × columns] with R Rᵀ = Σ, the covariance of the rows; also if Σ is singular."""
+    """Return R [columns × columns] with R Rᵀ = Σ, the covariance of the rows, which may be singular."""
     covariance = np.zeros((table.shape[1], table.shape[1]))
     for rows in torch.split(table, _BLOCK_ROWS):
         centred = rows.to("cpu", wide).numpy() - mean
         covariance += centred.T @ centred
     values, vectors = np.linalg.eigh(covariance / len(table))
-    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0))  # rounding makes some of a singular Σ negative
+    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0))  # rounding can make zeros negative
     return root
 
 
@@ -361,7 +367,7 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:
-    """Validate that a mixture has the sizes of both vocabularies."""
+    """Validate that the sizes of a mixture are those of both vocabularies."""
     if len(mixture) != tokens:
         raise VocabularyError(
             f"the mixture is for {len(mixture)} tokens and the tokenizer has {tokens}: "
@@ -376,7 +382,7 @@ def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> Non
 
 
 def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: PrecomputedRows | None) -> None:
-    """Validate that precomputed rows have the width of the embeddings, and ids of the target vocabulary."""
+    """Validate that precomputed rows have the width of the embeddings, and ids that are in the target vocabulary."""
     if precomputed is None or not len(precomputed):
         return
     highest, head = int(precomputed.ids.max()), model.get_output_embeddings()
@@ -393,7 +399,7 @@ def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: Precomp
 
 
 def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture, source: torch.Tensor) -> None:
-    """Reject values that are not finite, and zero rows that are mixtures of rows which are not zero."""
+    """Reject values that are not finite, and zero rows that are mixtures of nonzero rows."""
     for name in axes:
         if not torch.isfinite(_tensor(model, name)).all():
             raise GraftError(f"{name} has NaN or infinite values: check the weights of the source model")
@@ -401,7 +407,7 @@ def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture
     zero = np.flatnonzero(~embedding.any(dim=1).cpu().numpy())
     used, weights = _without_unused(mixture.weights[zero])
     nonzero = source.detach()[used.to(source.device)].any(dim=1).cpu().numpy()
-    empty = zero[abs(weights) @ nonzero.astype("float32") > 0]  # the copy of a zero row may be zero
+    empty = zero[abs(weights) @ nonzero.astype("float32") > 0]  # a copy of a zero row is allowed to be zero
     if len(empty):
         example = mixture.target_tokens[int(empty[0])]
         raise GraftError(f"{len(empty)} tokens, {example!r} among them, got an embedding of zeros")

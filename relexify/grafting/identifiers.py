@@ -16,21 +16,22 @@ from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 __all__ = ["check_roles", "synchronise_ids"]
 
 _LISTED_IDS = ("bad_words_ids", "forced_decoder_ids", "sequence_bias")
-"""Settings of generation that list words of the source language. They are kept if the vocabulary was only extended or
-pruned, without words that lost a token; otherwise they are cleared."""
+"""Generation settings that list words of the source language. If the vocabulary was only extended or pruned, they are
+kept, except words of which a token was removed; otherwise they are cleared."""
 
 
 def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, mixture: Mixture) -> dict[str, Any]:
-    """Point every `…_token_id` of config and generation_config to the target vocabulary, in place.
+    """Replace every `…_token_id` of config and generation_config by the id in the target vocabulary, in place.
 
-    An id whose role the tokenizer defines becomes the id of that token. Any other (`decoder_start_token_id`,
-    `forced_bos_token_id`, …) follows the special token that was copied from its source row, or has its spelling.
+    If the tokenizer defines the role of an id, the id of that role is used. Any other id (`decoder_start_token_id`,
+    `forced_bos_token_id`, …) becomes that of the special token that was copied from its source row, or that has the
+    same spelling.
 
     Returns:
         The target ids by name.
 
     Raises:
-        GraftError: The model counts positions from its padding id, which is another one in the target vocabulary.
+        GraftError: The model counts positions from its padding id, which is different in the target vocabulary.
     """
     vocabulary = vocabulary_of(tokenizer)
     roles = vocabulary.special
@@ -44,12 +45,12 @@ def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
     target_ids = {**_same_spelling(mixture, vocabulary), **_copied(mixture)}
     changed: dict[str, Any] = {}
     generation = getattr(model, "generation_config", None)
-    holders = [model.config] if generation is None else [model.config, generation]
-    for holder in holders:
-        for name, value in list(vars(holder).items()):
+    configs = [model.config] if generation is None else [model.config, generation]
+    for config in configs:
+        for name, value in list(vars(config).items()):
             if name.endswith("_token_id") or name in {"suppress_tokens", "begin_suppress_tokens"}:
                 changed[name] = _target_value(name, value, roles, target_ids)
-                setattr(holder, name, changed[name])
+                setattr(config, name, changed[name])
     kept = _kept(mixture)
     for name in _LISTED_IDS:
         value = getattr(generation, name, None)
@@ -70,7 +71,7 @@ def check_roles(
     Args:
         source_tokenizer: The tokenizer of the model.
         target_tokenizer: The tokenizer to graft.
-        needed: Roles such as `"mask"`; those that the source tokenizer does not have are not needed.
+        needed: Roles such as `"mask"`; roles that the source tokenizer lacks are ignored.
 
     Raises:
         VocabularyError: A role is missing.
@@ -88,7 +89,7 @@ def check_roles(
 def _target_value(
     name: str, value: int | list[int] | None, roles: Mapping[str, int], target_ids: Mapping[int, int]
 ) -> int | list[int] | None:
-    """Return the value of a setting that is an id, a list of ids or None, with target ids."""
+    """Return the value of a setting (an id, a list of ids or None) with target ids."""
     role = name.removesuffix("_token_id")
     if isinstance(value, list):
         return [target_ids[id] for id in value if id in target_ids] or roles.get(role)
@@ -98,39 +99,42 @@ def _target_value(
 
 
 def _listed_value(name: str, value: Any, kept: Mapping[int, int]) -> list[Any] | None:
-    """Return the value of one of `_LISTED_IDS` with target ids; None if nothing is left of it."""
+    """Return the value of one of the `_LISTED_IDS` settings with target ids; None if it would be empty."""
     if name == "forced_decoder_ids":  # pairs of position and id
-        found = [[position, kept[id]] for position, id in value if id in kept]
+        target_value = [[position, kept[id]] for position, id in value if id in kept]
     elif name == "sequence_bias":  # a word and its bias, as a dictionary or as a list of pairs
         biases = value.items() if isinstance(value, Mapping) else value
-        found = [[[kept[id] for id in word], bias] for word, bias in biases if all(id in kept for id in word)]
+        target_value = [[[kept[id] for id in word], bias] for word, bias in biases if all(id in kept for id in word)]
     else:
-        found = [[kept[id] for id in word] for word in value if all(id in kept for id in word)]
-    return found or None
+        target_value = [[kept[id] for id in word] for word in value if all(id in kept for id in word)]
+    return target_value or None
 
 
 def _kept(mixture: Mixture) -> dict[int, int]:
-    """Return the target id of every source token that stays, if one vocabulary is part of the other; else nothing."""
+    """Return the target id of every kept source token if one vocabulary contains the other; otherwise an empty dict."""
     weights = mixture.weights
     rows = np.flatnonzero(np.diff(weights.indptr) == 1)
     entries = weights.indptr[rows]
     copied = weights.data[entries] == 1
     pairs = zip(weights.indices[entries][copied].tolist(), rows[copied].tolist(), strict=True)
-    found = {source: row for source, row in pairs if mixture.source_tokens[source] == mixture.target_tokens[row]}
+    kept = {source: row for source, row in pairs if mixture.source_tokens[source] == mixture.target_tokens[row]}
     sizes = {sum(map(bool, tokens)) for tokens in (mixture.source_tokens, mixture.target_tokens)}
-    return found if len(found) in sizes else {}
+    return kept if len(kept) in sizes else {}
 
 
 def _copied(mixture: Mixture) -> dict[int, int]:
-    """Return the target id of every source special token that was copied; the first if there are several."""
-    found: dict[int, int] = {}
+    """Return the target id of every source special token that was copied; if it was copied repeatedly, the first id."""
+    target_ids: dict[int, int] = {}
     for id in np.flatnonzero(mixture.origin == Origin.SPECIAL):
         for source in mixture.weights.indices[mixture.weights.indptr[id] : mixture.weights.indptr[id + 1]]:
-            found.setdefault(int(source), int(id))
-    return found
+            target_ids.setdefault(int(source), int(id))
+    return target_ids
 
 
 def _same_spelling(mixture: Mixture, vocabulary: Vocabulary) -> dict[int, int]:
-    """Return the target id of every source token that is spelled like a special one, for mixtures that copy none."""
+    """Return the target id of every source token with the spelling of a target special token.
+
+    They are needed for mixtures that do not copy special tokens.
+    """
     special = {token: id for id, token in enumerate(vocabulary.tokens) if token and vocabulary.forms[id].is_special}
     return {source: special[token] for source, token in enumerate(mixture.source_tokens) if token in special}

@@ -45,24 +45,24 @@ class PruneResult:
 def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite: bool = False) -> PruneResult:
     """Remove the tokens that a text never uses from a model, and write it to a folder.
 
-    The text is encoded as before, and the logits of the tokens that stay are the same. Special and added tokens, single
-    bytes, and the parts that byte-pair encoding merges tokens from stay too.
+    The text is encoded as before, and the logits of the remaining tokens do not change. Special and added tokens,
+    single bytes, and the parts from which byte-pair encoding merges the remaining tokens are also kept.
 
     Args:
         model: A folder, a Hub name, or a packaged model.
         output: The folder to write.
-        corpus: All the text that the model is used for, whatever `Corpus.open` takes.
+        corpus: All text that the model is used for; anything that `Corpus.open` accepts.
         overwrite: Replace the output.
 
     Raises:
-        InputError: Model or text cannot be read, or the output would replace one of them.
-        GraftError: The model cannot change its vocabulary.
+        InputError: The model or the text cannot be read, or the output would replace one of them.
+        GraftError: The vocabulary of the model cannot be changed.
         VocabularyError: The text would be encoded differently.
         OutputError: The output cannot be written.
     """
     output = Path(output)
     check_output(output, model, texts=(corpus,), overwrite=overwrite)
-    earlier = read_notes(model).get("provenance")
+    source_provenance = read_notes(model).get("provenance")
     text = Corpus.open(corpus)
     text.ensure_text()
     loaded, tokenizer = load_model(model), load_tokenizer(model)
@@ -74,8 +74,8 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     command: dict[str, Any] = {"model": str(model), "corpus": text.name}
     weights = identify_weights(model, loaded, is_read=False)
     inputs = ({"model": weights} if weights else {}) | {"corpus": fingerprint(text)}
-    provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0, source=earlier)
-    removed = sum(map(bool, source.tokens)) - len(target)  # not every id needs to have a token
+    provenance = Provenance(version=__version__, command=command, inputs=inputs, seed=0, source=source_provenance)
+    removed = sum(map(bool, source.tokens)) - len(target)  # some ids may have no token
     with write_folder(output, overwrite=overwrite) as folder:
         result.write(folder, provenance=provenance, summary={"pruned": {"removed": removed}}, inner=model)
     write_documents(output)

@@ -1,7 +1,7 @@
-"""Zero-shot transfer: read another language with a model that was trained on a task in one.
+"""Zero-shot transfer: apply a model that was trained on a task in one language to another language.
 
-RAMEN (section 4) fine-tunes with the English embeddings, replaces the tokenizer and the embeddings by those of the
-other language, keeps everything else, and tests.
+RAMEN (section 4) fine-tunes with the English embeddings, then replaces the tokenizer and the embeddings by those of the
+other language, and tests; everything else is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Lexicon:
     """The vocabulary of a model: its tokenizer, and the parameters with one entry per token.
 
     Attributes:
-        name: The model that it comes from.
+        name: The model that the lexicon is from.
         tokenizer: The tokenizer of that model.
         config: The config of that model.
         encoder: The encoder of that model, without heads.
@@ -51,8 +51,8 @@ def load_lexicon(name: str | Path) -> Lexicon:
 
     Raises:
         InputError: There is no such model.
-        VocabularyError: Its tokenizer does not fit it.
-        GraftError: It cannot change its vocabulary.
+        VocabularyError: The tokenizer does not match the model.
+        GraftError: The vocabulary of the model cannot be changed.
     """
     model, tokenizer = load_model(name), load_tokenizer(name)
     check_fit(model, tokenizer)
@@ -72,16 +72,16 @@ def swap_lexicon(model: Model, lexicon: Lexicon) -> Model:
     """
     check_same_encoder(model.base_model, lexicon.encoder, lexicon.parameters, names=("the trained model", lexicon.name))
     swapped = copy.deepcopy(model)
-    with torch.random.fork_rng(devices=[]):  # it draws rows that are overwritten below
+    with torch.random.fork_rng(devices=[]):  # resizing draws random rows, which are overwritten below
         resize(swapped, count_rows(lexicon.encoder))
     inner = dict(swapped.base_model.named_parameters()) | dict(swapped.base_model.named_buffers())
     with torch.no_grad():
         for name, tensor in lexicon.encoder.state_dict().items():
             if name in lexicon.parameters:
                 inner[name].copy_(tensor)
-    # The config of a parser contains that of its encoder, and the encoder has a copy of it.
-    contained = [getattr(swapped.config, name) for name in swapped.config.sub_configs]
-    for config in (swapped.config, swapped.base_model.config, *contained):
+    # The config of a parser contains that of its encoder, and the encoder itself has a copy, so all are updated.
+    nested = [getattr(swapped.config, name) for name in swapped.config.sub_configs]
+    for config in (swapped.config, swapped.base_model.config, *nested):
         if type(config) is type(lexicon.config):
             for name, value in vars(lexicon.config).items():
                 if name.endswith("_token_id"):

@@ -1,25 +1,25 @@
 """Give a grafted model the unigram distribution of its language.
 
-A grafted head has rows for the target tokens, but no idea how frequent they are: its mean prediction q over the
-positions of a text is far from the distribution p of the tokens of that text. Adding log p(v) - log q(v) to the logit
-of every token v brings q close to p, and changes nothing else that the model predicts.
+A grafted head has rows for the target tokens, but does not reflect their frequencies: its mean prediction q over the
+positions of a text is far from the distribution p of the tokens in that text. Adding log p(v) - log q(v) to the logit
+of every token v brings q close to p, without any other change to the predictions.
 
-If the head has an output bias, the correction is added to it. If not, it is added to the rows w_v of the output
-embedding along a direction b in which all final hidden states h agree, h · b ≈ 1:
+If the head has an output bias, the correction is added to the bias. Otherwise it is added to the rows w_v of the output
+embedding along a direction b on which all final hidden states h have nearly the same projection, h · b ≈ 1:
 
     w_v ← w_v + (log p(v) - log q(v) - c) b          c = Σ_v p(v) (log p(v) - log q(v))
 
-If the model multiplies what its head returns (Granite, Cohere), b is divided by that factor, unless this makes
-predictions worse.
+If the model scales the output of its head (Granite, Cohere), b is divided by that factor, unless this makes predictions
+worse.
 
-There is such a direction because final hidden states have a large common component. In a tied model these rows are the
-input embedding too, so the change has to be small: ridge regression gives a short b, and the constant c, which changes
-no softmax, makes the mean change of an input vector zero.
+Such a direction exists because final hidden states have a large common component. In a tied model, the rows w_v are
+also the input embedding, so the change must be small: ridge regression gives a short b, and subtracting the constant c,
+which does not affect the softmax, makes the mean change of an input vector zero.
 
-If a vocabulary was extended, the rows of the first tokens are kept. Only the others get a correction, and c follows
-from the probability that they have together. They should become more probable in text of the new language alone, so b
-also has h · b ≈ 0 for the hidden states of text in the model's own language. If these do not differ enough for that,
-nothing is changed. An output bias cannot tell languages apart and is left as it is.
+If a vocabulary was extended, the rows of the first tokens are kept. Only the added tokens get a correction, and c
+follows from their total probability. They should become more probable only in text of the new language, so b must also
+satisfy h · b ≈ 0 for the hidden states of text in the model's own language. If the hidden states of both languages do
+not differ enough for that, nothing is changed. An output bias cannot distinguish languages, so it is not changed.
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ from relexify.tokens import separator_of, vocabulary_of
 __all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "count_read_tokens", "find_unigram_prior"]
 
 Changed = Literal["output bias", "output embedding", "tied embedding", "nothing"]
-"""What a prior changes in a model."""
+"""The part of a model that a prior changes."""
 
 _KIND = "unigram prior"
 
 _PASSES = 2
-"""The mean of softmaxes is not linear in the logits, and tied rows change the hidden states: one pass falls short."""
+"""One pass is not enough: the mean of softmaxes is not linear in the logits, and tied rows change the hidden states."""
 _RIDGE = 1.0
 """Ridge penalty in units of the mean eigenvalue of the hidden states' second moments.
 
-Least squares gives a direction that is ten times longer. Penalties from 0.01 to 10 score the same on held-out text.
+Ordinary least squares gives a direction that is ten times longer. Penalties from 0.01 to 10 give the same score on
+held-out text.
 """
 
 _TOLERATED = 0.01
-"""Share by which the loss in text of the source language may grow. With SmolLM2-135M-Instruct, dequantised
-from 4 bits, and 5,000 tokens of Swahili, it grew from 1.234 to 1.235 bits per byte."""
+"""Accepted relative increase of the loss on text in the source language. With SmolLM2-135M-Instruct, dequantised from
+4 bits, and 5,000 tokens of Swahili, the loss grew from 1.234 to 1.235 bits per byte."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ class UnigramReport:
     """The effect of a unigram prior.
 
     Attributes:
-        changed: The parameters that were changed; `nothing` if that would not have made predictions better.
+        changed: The parameters that were changed; `nothing` if a change would not have improved predictions.
         tokens: Number of tokens that were counted.
-        positions: Number of tokens that were predicted, to measure the following.
+        positions: Number of predicted tokens that the following values were measured on.
         divergence_before: Kullback-Leibler divergence of the mean prediction from the unigram distribution, in bits.
         divergence_after: This divergence after the change.
         bits_before: Mean negative log likelihood of a token, in bits.
         bits_after: This mean after the change.
-        source_bits_before: The mean in text of the source language, before; None if there is no such text.
-        source_bits_after: The mean in text of the source language, after the change.
+        source_bits_before: This mean on text in the source language, before the change; None without such text.
+        source_bits_after: This mean on text in the source language, after the change; None without such text.
     """
 
     changed: Changed
@@ -94,13 +95,13 @@ class UnigramReport:
 
 @dataclass(frozen=True, eq=False)
 class UnigramPrior:
-    """Corrections to the output of a model, one for each pass; none if they would not make predictions better.
+    """Corrections to the output of a model, one for each pass; none if they would not improve predictions.
 
     Attributes:
-        report: What it changes.
-        corrections: What is added to the logit of every token, float64 [passes × tokens].
-        directions: b, in which the rows of the output embedding are changed, float64 [passes × d]; None if an output
-            bias is changed.
+        report: The effect of the prior.
+        corrections: The number that is added to the logit of every token, float64 [passes × tokens].
+        directions: The directions b along which the rows of the output embedding are changed, float64 [passes × d];
+            None if an output bias is changed.
     """
 
     report: UnigramReport
@@ -108,7 +109,7 @@ class UnigramPrior:
     directions: torch.Tensor | None
 
     def apply(self, model: PreTrainedModel) -> None:
-        """Change a model in place, which must be the one that the prior was found for."""
+        """Change a model in place; it must be the model for which the prior was found."""
         with torch.no_grad():
             for number, correction in enumerate(self.corrections):
                 _change(model, correction, None if self.directions is None else self.directions[number])
@@ -125,11 +126,11 @@ class UnigramPrior:
         """Read a file that `save` wrote.
 
         Raises:
-            InputError: It is missing, damaged, or another kind of file.
+            InputError: The file is missing or damaged, or is another kind of file.
         """
         arrays, metadata = load_arrays(path, _KIND)
-        found = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        return cls(UnigramReport(**metadata["report"]), found["corrections"], found.get("directions"))
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        return cls(UnigramReport(**metadata["report"]), tensors["corrections"], tensors.get("directions"))
 
 
 def add_unigram_prior(
@@ -158,20 +159,20 @@ def find_unigram_prior(
 ) -> UnigramPrior:
     """Find the corrections that give a model the unigram distribution of a text; the model is restored at the end.
 
-    Tokens that do not occur, unused rows among them, share the probability of those that occur once. Special tokens
-    that do not occur are left as they are, unless the head has a bias.
+    All tokens that do not occur, including unused rows, together get about the probability of all tokens that occur
+    once. Special tokens that do not occur keep their rows, unless the head has a bias.
 
     Args:
         model: A language model, such as `graft` returns.
         tokenizer: Its tokenizer.
         corpus: Text in its language, one paragraph at a time; a sample of it is used.
-        kept: Number of first tokens whose rows are not changed.
-        source: Text in the language of these tokens; the others should not become more probable in it.
+        kept: The rows of this many tokens at the beginning of the vocabulary are not changed.
+        source: Text in the language of these tokens, in which the other tokens should not become more probable.
         seed: Random seed of the sample.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
-        VocabularyError: The tokenizer is not the model's, or has no token to put between paragraphs.
+        VocabularyError: The tokenizer does not match the model, or has no token to put between paragraphs.
     """
     kind = architecture_of(model)
     if kind == "headless":
@@ -188,17 +189,18 @@ def find_unigram_prior(
     counts = np.bincount(stream, minlength=len(model.get_output_embeddings().weight))
     if kind == "encoder":
         counts[separator_of(tokenizer)] = 0  # never masked
-    goal = torch.from_numpy(np.log(_smoothed(counts)))
+    log_p = torch.from_numpy(np.log(_smoothed(counts)))
     has_bias = source is None and _output_bias(model) is not None
     unseen = torch.empty(0, dtype=torch.long)
     if not has_bias:  # rows of special tokens that the text lacks, as those of a chat template, are used in other text
         forms = vocabulary_of(tokenizer).forms[: len(counts)]
         unseen = torch.tensor([id for id, form in enumerate(forms) if form.is_special and not counts[id]]).long()
 
-    # If logits are a small part of what the head returns, the whole correction may change tied rows by too much.
+    # If the model scales its logits down, the full correction may change tied rows too much. Then try without the
+    # factor.
     factors = (1.0,) if has_bias else (logit_factor(model.config), 1.0)
     for factor in dict.fromkeys(factors):
-        attempt = _try_passes(model, batches, source_batches, goal, kept, unseen, factor, has_bias=has_bias)
+        attempt = _try_passes(model, batches, source_batches, log_p, kept, unseen, factor, has_bias=has_bias)
         if attempt.helps:
             break
 
@@ -219,7 +221,7 @@ def find_unigram_prior(
 
 
 def count_read_tokens(kind: Architecture) -> int:
-    """Return how many tokens a model reads while its prior is found: all of them before each pass, and at the end."""
+    """Return how many tokens a model reads while its prior is found: the sample before each pass and at the end."""
     return READ[kind] * (_PASSES + 1)
 
 
@@ -244,13 +246,13 @@ class _Predictions:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """What all passes changed, and how predictions changed with it.
+    """The changes of all passes, and the predictions before and after them.
 
     Attributes:
-        corrections: What each pass added to the logits [tokens].
-        directions: b [d] of each pass; empty if an output bias was changed.
+        corrections: The correction that each pass added to the logits [tokens].
+        directions: The direction b [d] of each pass; empty if an output bias was changed.
         target: Predictions in the target text before every pass and after the last one.
-        source: The same in the source text; empty if there is none.
+        source: Predictions in the source text, likewise; empty if there is none.
     """
 
     corrections: list[torch.Tensor]
@@ -260,9 +262,10 @@ class _Attempt:
 
     @property
     def helps(self) -> bool:
-        """Whether predictions in the target text became better, and those in the source text not much worse.
+        """Whether predictions in the target text improved, and those in the source text did not become much worse.
 
-        Hidden states of an untrained model have no common direction, and do not tell languages apart.
+        Corrections do not help an untrained model: its hidden states have no common direction and do not distinguish
+        languages.
         """
         harms = bool(self.source) and self.source[-1].nats > (1 + _TOLERATED) * self.source[0].nats
         return self.target[-1].nats < self.target[0].nats and not harms
@@ -286,8 +289,8 @@ class _Attempt:
 def _smoothed(counts: np.ndarray) -> np.ndarray:
     """Return probabilities [tokens], none of them zero.
 
-    As Good and Turing estimate it, tokens that do not occur are together as probable as those that occur once; but none
-    has more than half a count.
+    As in Good-Turing estimation, all tokens that do not occur are together as probable as all tokens that occur once.
+    However, none of them is counted as more than half an occurrence.
     """
     unseen = counts == 0
     once = max(int((counts == 1).sum()), 1)
@@ -296,15 +299,15 @@ def _smoothed(counts: np.ndarray) -> np.ndarray:
     return probabilities
 
 
-def _correction(predictions: _Predictions, goal: torch.Tensor, kept: int, unseen: torch.Tensor) -> torch.Tensor:
-    """Return the correction of the logit of every token [tokens]; `goal` is log p, `unseen` are ids without any."""
-    correction = goal - predictions.mean.log()
+def _correction(predictions: _Predictions, log_p: torch.Tensor, kept: int, unseen: torch.Tensor) -> torch.Tensor:
+    """Return the correction of the logit of every token [tokens]; `unseen` are ids that get none."""
+    correction = log_p - predictions.mean.log()
     if kept:
-        # With the first logits unchanged, c is no longer free: all other tokens together get the probability that they
-        # have in the text, and each gets its own, for c = log p(first) - log q(first).
-        correction -= goal[:kept].logsumexp(dim=0) - predictions.mean[:kept].sum().log()
+        # As the logits of the kept tokens do not change, c cannot be chosen freely. With c = log p(kept) - log q(kept),
+        # where both are total probabilities, every other token gets the probability that it has in the text.
+        correction -= log_p[:kept].logsumexp(dim=0) - predictions.mean[:kept].sum().log()
     else:
-        correction -= predictions.divergence  # its mean under p, which is c of the equation above
+        correction -= predictions.divergence  # the divergence is the mean under p: c in the module docstring
     correction[:kept] = 0
     correction[unseen] = 0
     return correction
@@ -314,7 +317,7 @@ def _try_passes(
     model: PreTrainedModel,
     batches: Sequence[WindowBatch],
     source_batches: Sequence[WindowBatch],
-    goal: torch.Tensor,
+    log_p: torch.Tensor,
     kept: int,
     unseen: torch.Tensor,
     factor: float,
@@ -327,10 +330,10 @@ def _try_passes(
         model: The model.
         batches: Windows of the target text.
         source_batches: Windows of the source text, if there is one.
-        goal: log p [tokens].
-        kept: Number of first tokens whose rows are not changed.
+        log_p: The log probability of each token in the target text [tokens].
+        kept: The rows of this many tokens at the beginning of the vocabulary are not changed.
         unseen: Ids of other tokens whose rows are not changed.
-        factor: What the model multiplies the output of its head by.
+        factor: The factor by which the model multiplies the output of its head.
         has_bias: Whether the output bias is changed, rather than the rows of the output embedding.
     """
     attempt = _Attempt([], [], [], [])
@@ -341,8 +344,8 @@ def _try_passes(
     with track("adding a unigram prior", windows) as advance, evaluating(model), torch.no_grad():
         try:
             for number in range(_PASSES + 1):
-                target = _predict(model, batches, goal, advance)
-                source = _predict(model, source_batches, goal, advance) if source_batches else None
+                target = _predict(model, batches, log_p, advance)
+                source = _predict(model, source_batches, log_p, advance) if source_batches else None
                 attempt.target.append(target)
                 if source is not None:
                     attempt.source.append(source)
@@ -351,7 +354,7 @@ def _try_passes(
                 direction = None if has_bias else _direction(target, source) / factor
                 if direction is not None:
                     attempt.directions.append(direction)
-                attempt.corrections.append(_correction(target, goal, kept, unseen))
+                attempt.corrections.append(_correction(target, log_p, kept, unseen))
                 _change(model, attempt.corrections[-1], direction)
         finally:
             changed.copy_(original)
@@ -359,7 +362,7 @@ def _try_passes(
 
 
 def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.Tensor | None) -> None:
-    """Add a correction of the logits [tokens] to the output bias, or to the output embedding in a direction [d]."""
+    """Add a correction of the logits [tokens] to the output bias, or to the output embedding along a direction [d]."""
     if direction is not None:
         rows = model.get_output_embeddings().weight
         rows += torch.outer(correction, direction).to(rows)
@@ -368,7 +371,7 @@ def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.T
 
 
 def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tensor:
-    """Return b [d] with h · b close to 1 for every h in the target text, and 1 on average; in the source text, to 0."""
+    """Return b [d] such that h · b is about 1 (on average, exactly 1) in the target text, and about 0 in the source."""
     # Ridge regression: b minimises E[(h · b - 1)²] + E_source[(h · b)²] + penalty |b|², so that
     # (E[h hᵀ] + E_source[h hᵀ] + penalty I) b = E[h].
     moments = target.moments if source is None else target.moments + source.moments
@@ -378,16 +381,16 @@ def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tenso
 
 
 def _output_bias(model: PreTrainedModel) -> torch.Tensor | None:
-    """Return the output bias of a model, or None if it has none: the lexical tensor with one number per token."""
+    """Return the output bias of a model, which is the lexical tensor with one number per token; None if it has none."""
     rows = count_rows(model)
     values = model.state_dict()
     return next((values[name] for name in lexical_axes(model) if values[name].numel() == rows), None)
 
 
 def _predict(
-    model: PreTrainedModel, batches: Sequence[WindowBatch], goal: torch.Tensor, advance: Advance
+    model: PreTrainedModel, batches: Sequence[WindowBatch], log_p: torch.Tensor, advance: Advance
 ) -> _Predictions:
-    """Average predictions and final hidden states over all windows; `goal` is log p [tokens]."""
+    """Average predictions and final hidden states over all windows; `log_p` [tokens] is for the divergence."""
     head = model.get_output_embeddings()
     rows, width = head.weight.shape
     nats, mean = 0.0, torch.zeros(rows, dtype=torch.float64)
@@ -407,7 +410,7 @@ def _predict(
     finally:
         hook.remove()
     count = sum(len(batch.labels) for batch in batches)
-    # The logarithm of a probability that underflows must be finite.
+    # Some probabilities underflow to 0; their logarithm must be finite.
     mean = (mean / count).clamp(min=torch.finfo(torch.float32).tiny)
-    divergence = float((goal.exp() * (goal - mean.log())).sum())
+    divergence = float((log_p.exp() * (log_p - mean.log())).sum())
     return _Predictions(mean, hidden / count, moments / count, divergence, nats / count)

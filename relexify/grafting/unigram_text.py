@@ -1,4 +1,4 @@
-"""The text that a unigram prior is found with: a sample of paragraphs, and windows of it to predict tokens in."""
+"""The text from which a unigram prior is estimated: a sample of paragraphs, and windows of it to predict tokens in."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from relexify.tokens import encoder_of, separator_of
 __all__ = ["READ", "WindowBatch", "sample_paragraphs", "sample_tokens", "window_batches"]
 
 _LINES, _CHARACTERS = 20_000, 500
-"""Paragraphs of text to count tokens in, and the length at which each is cut: about a million tokens."""
+"""Number of paragraphs in which tokens are counted, and the length each is truncated to: about a million tokens."""
 _WINDOW = 256
 READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
-"""Tokens to read when predictions are measured; a decoder predicts every one of them, the others a part."""
+"""Number of tokens to read when predictions are measured; decoders predict all of them, other models only a part."""
 _MASK_STRIDE = 7
-"""One token in this many is masked for an encoder: about the 15 % that it was trained with."""
+"""One token in this many is masked for an encoder: about the 15 % that encoders are trained with."""
 
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows as a model reads them at once.
+    """Windows that a model reads in one forward pass.
 
     Attributes:
-        inputs: The arguments of its forward, [windows × length] each.
-        predicts: At which positions of the output it predicts a token [windows × length].
+        inputs: The arguments of the model's `forward`, [windows × length] each.
+        predicts: Whether a token is predicted at each position of the output, bool [windows × length].
         labels: The tokens to predict [n], window by window.
     """
 
@@ -44,13 +44,13 @@ class WindowBatch:
 
 
 def sample_paragraphs(corpus: Iterable[str], *, seed: int = 0) -> list[str]:
-    """Return the paragraphs that `add_unigram_prior` counts tokens in; a sample of the sample is the sample itself.
+    """Return the paragraphs in which `add_unigram_prior` counts tokens.
 
-    Several models that are given the prior of one text need not read the whole text each.
+    A sample of the sample is the sample itself, so if several models get the prior of one text, it can be sampled once.
     """
     draw = random.Random(seed)
     sample: list[tuple[int, str]] = []
-    for number, line in enumerate(corpus):  # reservoir sampling: one pass, and no need to know the size of the text
+    for number, line in enumerate(corpus):  # reservoir sampling: one pass over a text of unknown size
         slot = number if number < _LINES else draw.randrange(number + 1)
         if slot < _LINES:
             sample[slot : slot + 1] = [(number, line[:_CHARACTERS])]
@@ -64,7 +64,7 @@ def sample_tokens(
     lines = [make_encodable(line) for line in sample_paragraphs(corpus, seed=seed)]
     separator = separator_of(tokenizer)
     ids = [
-        np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none where a line was cut
+        np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none after a truncated line
         for line, row in zip(lines, encoder_of(tokenizer).encode(lines), strict=True)
     ]
     if not ids:
@@ -73,20 +73,21 @@ def sample_tokens(
 
 
 def window_batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> list[WindowBatch]:
-    """Return windows that are spread over a text, as the model reads them; `stream` are its tokens [n]."""
+    """Return batches of windows that are spread over a text; `stream` contains the tokens of the text [n]."""
     kind = architecture_of(model)
     length = min(_WINDOW, usable_length(model) or _WINDOW, len(stream))
     starts = np.unique(np.linspace(0, len(stream) - length, READ[kind] // length).astype(np.int64))
     windows = stream[starts[:, None] + np.arange(length)]  # [windows × length]
-    together = _WINDOW // length  # short ones, because the logits of a long one may be most of the memory
-    batches = [_batch(tokenizer, windows[first : first + together], kind) for first in range(0, len(windows), together)]
+    # Batch only short windows: the logits of a single long window may already take most of the memory.
+    size = _WINDOW // length
+    batches = [_batch(tokenizer, windows[first : first + size], kind) for first in range(0, len(windows), size)]
     if not any(len(batch.labels) for batch in batches):
         raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
     return batches
 
 
 def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> WindowBatch:
-    """Return windows [windows × length] as a model of some architecture reads them."""
+    """Return windows [windows × length] in the form that a model of an architecture reads."""
     if kind == "decoder":
         start = text_start(tokenizer)
         first = extra_length(start)

@@ -1,9 +1,9 @@
 """The Mixture: each target token as a weighted sum of source tokens.
 
-mixture.py       `Mixture`: a sparse matrix, where each row comes from, and what fills empty rows
-weights.py       from similarities to weights
-composition.py   build mixtures, and compose them in order of evidence or with weights
-words.py         the words of a mixture, and how much of each comes from its own spelling
+mixture.py       `Mixture`: a sparse matrix, the origin of each row, and the fallback for empty rows
+weights.py       compute weights from similarities
+composition.py   build mixtures, and compose them by priority or as weighted blends
+words.py         the whole words of a mixture, and the share of each that comes from its own spelling
 """
 
 from relexify.mixture.composition import blend, empty_mixture, first_of, mixture_of_rows, mixture_of_weights

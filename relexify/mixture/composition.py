@@ -1,4 +1,4 @@
-"""Build mixtures from rows or weights, and compose mixtures: by order of evidence, or as weighted blends."""
+"""Build mixtures from rows or weights, and compose mixtures by priority or as weighted blends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["blend", "empty_mixture", "first_of", "mixture_of_rows", "mixture_of_
 
 
 def empty_mixture(source: Vocabulary, target: Vocabulary, *, method: str, fallback: Fallback) -> Mixture:
-    """Build a mixture without evidence: the fallback fills every row."""
+    """Build a mixture without evidence: every row is filled by the fallback."""
     weights = scipy.sparse.csr_array((len(target), len(source)), dtype=np.float32)
     return mixture_of_weights(weights, source, target, method=method, origin=Origin.NONE, fallback=fallback)
 
@@ -27,7 +27,7 @@ def mixture_of_rows(
 ) -> Mixture:
     """Build a mixture in which each target token is the mean of the listed source tokens.
 
-    An empty list gives an empty row; a row of origin `PIECES` with a single source token is a copy.
+    An empty list gives an empty row. A row of origin `PIECES` with a single source token gets the origin `COPIED`.
     """
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -67,16 +67,17 @@ def mixture_of_weights(
 
 
 def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
-    """Take each row from the first mixture that has evidence for it; the fallback is that of the last one."""
+    """Take each row from the first mixture that has evidence for it; the fallback is that of the last mixture."""
     _validate_same_vocabularies(mixtures)
     name = method or " > ".join(mixture.method for mixture in mixtures)
     return replace(reduce(_fill_gaps, mixtures), method=name, fallback=mixtures[-1].fallback)
 
 
 def blend(*parts: tuple[float, Mixture]) -> Mixture:
-    """Add mixtures with weights, which are renormalised in each row over the mixtures with evidence for it.
+    """Return the weighted sum of mixtures.
 
-    The fallback is that of the last mixture.
+    In each row, the weights are renormalised over the mixtures that have evidence for it. The fallback is that of the
+    last mixture.
     """
     mixtures = [mixture for _, mixture in parts]
     _validate_same_vocabularies(mixtures)
@@ -88,11 +89,13 @@ def blend(*parts: tuple[float, Mixture]) -> Mixture:
         (scipy.sparse.diags_array(scale) @ mixture.weights for scale, mixture in zip(scales, mixtures, strict=True)),
         start=scipy.sparse.csr_array(mixtures[0].weights.shape, dtype=np.float64),
     )
-    # A row with evidence in one mixture only keeps the origin that it has there.
-    alone = known.sum(axis=0) == 1
-    only_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
-    origin = np.where(known.any(axis=0), np.where(alone, only_origin, Origin.MIXED), Origin.NONE)
-    # Mixtures that agree on one source token, which at least one of them copies, copy it together.
+    # A row for which only one mixture has evidence keeps its origin there; with several, its origin is MIXED.
+    in_one_mixture = known.sum(axis=0) == 1
+    first_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
+    origin = np.full(known.shape[1], Origin.MIXED, dtype=np.uint8)
+    origin[in_one_mixture] = first_origin[in_one_mixture]
+    origin[~known.any(axis=0)] = Origin.NONE
+    # If all mixtures use the same single source token, and at least one copies it, the blend is a copy too.
     weights = scipy.sparse.csr_array(weights)
     weights.eliminate_zeros()
     is_copy = np.stack([mixture.origin == Origin.COPIED for mixture in mixtures]).any(axis=0)

@@ -1,8 +1,8 @@
 """The central type: how every target token is mixed from source tokens.
 
-A Mixture is a sparse matrix W [target tokens × source tokens], so that E_target = W @ E_source. Everything before it
-turns evidence into a Mixture without a model; everything after it applies a Mixture to a model without evidence.
-Embeddings that are not a linear mixture of source rows are `PrecomputedRows`.
+A Mixture is a sparse matrix W [target tokens × source tokens], so that E_target = W @ E_source. The packages below turn
+evidence into a Mixture, without a model; the packages above apply a Mixture to a model, without evidence. Embeddings
+that are not a linear mixture of source rows are `PrecomputedRows`.
 """
 
 from __future__ import annotations
@@ -28,45 +28,45 @@ if TYPE_CHECKING:
 __all__ = ["MIXTURE_FILE", "Fallback", "Mixture", "Origin", "PrecomputedRows", "validate_same_tokens"]
 
 MIXTURE_FILE = "mixture.safetensors"
-"""The mixture of a model, in its folder."""
+"""Name of the file with a model's mixture, in the folder of the model."""
 _KIND = "mixture"
 
 
 class Origin(IntEnum):
-    """The evidence that a row comes from."""
+    """The evidence that a row is based on."""
 
     NONE = 0
-    """No evidence: the row is empty, and filled at grafting as the `Fallback` says."""
+    """No evidence: the row is empty, and `Fallback` fills it during grafting."""
     SPECIAL = 1
     """A special token, copied from the source token with the same role."""
     COPIED = 2
-    """A token of both vocabularies, copied."""
+    """A token in both vocabularies, copied."""
     PIECES = 3
-    """The mean of the source tokens that it is split into."""
+    """The mean of the source tokens that the token is split into."""
     MIXED = 4
-    """Neighbours in a space of vectors, or several kinds of evidence at once."""
+    """Neighbours in a vector space, or several kinds of evidence at once."""
 
 
 class Fallback(StrEnum):
-    """What fills the rows of tokens without evidence at grafting."""
+    """How the rows of tokens without evidence are filled during grafting."""
 
     SOURCE_ROWS = "source-rows"
     """A draw from N(mean, variance) of the source rows, per dimension (WECHSEL, section 3.2)."""
     MEAN = "mean"
     """The mean of the source rows, per dimension."""
     NEAR_MEAN = "near-mean"
-    """A draw from N(mean, 1e-9 Σ) of the source rows, Σ their covariance (`mean_resizing` of transformers)."""
+    """A draw from N(mean, 1e-9 Σ), with mean and covariance Σ of the source rows (`mean_resizing` of transformers)."""
     NARROW = "narrow"
     """A draw from N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
     FRESH = "fresh"
-    """A draw as in an untrained model: N(0, σ²) with the config's σ, mostly 0.02; 0 for an output bias."""
+    """A draw as in an untrained model: N(0, σ²) with σ from the config, usually 0.02; 0 for an output bias."""
 
 
 @dataclass(frozen=True)
 class Mixture:
     """Every target token as a mixture of source tokens.
 
-    Weights may be negative and need not sum to one; an empty row means that there is no evidence for the token.
+    Weights may be negative and need not sum to one. An empty row means that there is no evidence for the token.
 
     Attributes:
         weights: [target × source] float32.
@@ -77,7 +77,7 @@ class Mixture:
         source_spelling: How the source tokenizer spells tokens.
         target_spelling: How the target tokenizer spells tokens.
         provenance: The inputs and options that it was built from, if it was loaded from a file.
-        fallback: What fills empty rows at grafting.
+        fallback: How empty rows are filled during grafting.
     """
 
     weights: scipy.sparse.csr_array
@@ -108,12 +108,12 @@ class Mixture:
 
     @property
     def known(self) -> np.ndarray:
-        """[target] bool, whether there is evidence for the token."""
+        """Whether there is evidence for each token, bool [target]."""
         known: np.ndarray = np.diff(self.weights.indptr) > 0
         return known
 
     def apply(self, embeddings: np.ndarray | torch.Tensor) -> np.ndarray:
-        """Return the mixed rows [target × d] of source rows [source × d]; zero for tokens without evidence."""
+        """Return target rows [target × d], mixed from source rows [source × d]; zero for tokens without evidence."""
         if not isinstance(embeddings, np.ndarray):  # numpy has no bfloat16
             embeddings = embeddings.detach().float().cpu().numpy()
         if len(embeddings) < len(self.source_tokens):
@@ -126,7 +126,7 @@ class Mixture:
         return rows
 
     def sources(self, token: int, limit: int | None = None) -> list[tuple[str, float]]:
-        """Return the source tokens of a target token with their weights, by falling absolute weight."""
+        """Return the source tokens of a target token with their weights, the largest absolute weight first."""
         start, end = self.weights.indptr[token], self.weights.indptr[token + 1]
         columns, values = self.weights.indices[start:end], self.weights.data[start:end]
         order = np.argsort(-np.abs(values), kind="stable")[:limit]
@@ -137,7 +137,7 @@ class Mixture:
         return {origin.name.lower(): int(np.sum(self.origin == origin)) for origin in Origin}
 
     def save(self, path: str | Path, provenance: Provenance | None = None) -> Path:
-        """Write one safetensors file; the same mixture gives the same bytes."""
+        """Write one safetensors file; equal mixtures give identical files."""
         arrays = {
             "data": self.weights.data.astype(np.float32),
             "indices": self.weights.indices.astype(np.int32),
@@ -161,7 +161,7 @@ class Mixture:
         """Read a file that `save` wrote.
 
         Raises:
-            InputError: It is missing, damaged, or another kind of file.
+            InputError: The file is missing or damaged, or is another kind of file.
         """
         arrays, metadata = load_arrays(path, _KIND)
         try:
@@ -190,13 +190,13 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class PrecomputedRows:
-    """Rows of the input embedding, and of an untied output embedding, that are given and override a mixture.
+    """Given rows of the input embedding, and of an untied output embedding, which replace those of a mixture.
 
     Attributes:
         ids: The target tokens, int64 [k], distinct.
         vectors: Their rows, float32 [k × d], in the embedding space of the model.
         output: Their rows in an output embedding that is not tied to the input embedding, float32 [k × d]; if None,
-            those of the mixture.
+            the rows of the mixture are used there.
     """
 
     ids: np.ndarray
@@ -223,8 +223,8 @@ def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str
 
     Args:
         side: `"source"` or `"target"`, for the message.
-        found: Tokens of a mixture, by id.
-        expected: The same number of tokens, of a tokenizer or of another mixture, by id.
+        found: Tokens of the mixture, by id.
+        expected: Tokens of a tokenizer or of another mixture, by id; as many as in `found`.
 
     Raises:
         VocabularyError: They differ.
@@ -249,14 +249,15 @@ def _validate_fields(metadata: Mapping[str, Any]) -> None:
         raise ValueError("method is not a name")
     if not isinstance(metadata["provenance"], dict | None):
         raise ValueError("provenance is not an object")
-    # A ValueError for half surrogate pairs, which no tokenizer has; names of files that are not UTF-8 may.
+    # Encoding raises a ValueError for lone surrogates, which no tokenizer contains. The provenance is excluded, because
+    # file names that are not UTF-8 contain them.
     json.dumps({**metadata, "provenance": None}, ensure_ascii=False).encode()
 
 
 def _validate_arrays(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, origin: np.ndarray, shape: tuple[int, int]
 ) -> None:
-    """Raise a ValueError unless the arrays are a CSR matrix of that shape; scipy reads without checking."""
+    """Raise a ValueError unless the arrays form a CSR matrix of that shape; scipy does not validate them itself."""
     expected = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "origin": np.uint8}
     for (name, dtype), array in zip(expected.items(), (data, indices, indptr, origin), strict=True):
         if array.dtype != dtype or array.ndim != 1:

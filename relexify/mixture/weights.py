@@ -1,4 +1,4 @@
-"""Turn similarities into mixing weights: softmax and sparsemax."""
+"""Compute mixing weights from similarities: softmax and sparsemax."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["rows_to_csr", "softmax_weights", "sparsemax_products", "sparsemax_we
 
 _FIRST_CANDIDATES = 64
 _GROWTH = 8
-_MOST_PRODUCTS = 1 << 24
-"""Products held at a time: 2^24 float32 are 64 MiB."""
+_MAX_PRODUCTS = 1 << 24
+"""Products in memory at a time: 2^24 float32 numbers are 64 MiB."""
 
 
 def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
-    """Return softmax(s / τ) along each row, float64 [n × k]; finite for every positive τ.
+    """Return softmax(s / τ) along each row, float64 [n × k]; the result is finite for every positive τ.
 
     Raises:
         InputError: The temperature is not positive.
     """
     if not temperature > 0:
         raise InputError(f"the temperature must be positive, not {temperature}")
-    scaled = np.asarray(similarities, dtype=np.float64) / max(temperature, 1e-300)  # below, cosines overflow
+    scaled = np.asarray(similarities, dtype=np.float64) / max(temperature, 1e-300)  # smaller τ would overflow
     scaled -= scaled.max(axis=1, keepdims=True)
     weights: np.ndarray = np.exp(scaled)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -46,19 +46,19 @@ def rows_to_csr(
 def sparsemax_weights(scores: np.ndarray) -> np.ndarray:
     """Return sparsemax(s) along each row, float64 [n × k] (Martins and Astudillo, 2016).
 
-    This is the point of the simplex nearest to the scores: max(s - τ, 0), with the τ for which the row sums to one.
+    This is the projection of the scores onto the simplex: max(s - τ, 0), where τ is chosen such that the row sums to 1.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    scores = scores - scores.max(axis=1, keepdims=True)  # a shift changes only the rounding
+    scores = scores - scores.max(axis=1, keepdims=True)  # a shift does not change the result, except for rounding
     weights: np.ndarray = np.maximum(scores - _threshold(-np.sort(-scores, axis=1)), 0)
     return weights
 
 
 def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu") -> scipy.sparse.csr_array:
-    """Return sparsemax(queries @ keys.T) along each row, without ever holding that matrix.
+    """Return sparsemax(queries @ keys.T) along each row, without computing the whole matrix at once.
 
-    Only the largest products of a row can have a weight. Each row uses enough candidates that the smallest of them has
-    weight 0, so all smaller products have weight 0 too: the result is exact.
+    Only the largest products of a row have weights above 0. The number of candidates of a row is increased until the
+    smallest candidate has weight 0. All smaller products then have weight 0 too, so the result is exact.
 
     Args:
         queries: [n × d].
@@ -68,28 +68,28 @@ def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "
     Returns:
         float64 [n × m].
     """
-    found = scipy.sparse.csr_array((len(queries), len(keys)), dtype=np.float64)
+    result = scipy.sparse.csr_array((len(queries), len(keys)), dtype=np.float64)
     remaining, candidates = np.arange(len(queries)), min(_FIRST_CANDIDATES, len(keys))
     while len(remaining):
         unfinished = []
-        size = max(1, _MOST_PRODUCTS // candidates)
+        size = max(1, _MAX_PRODUCTS // candidates)
         for start in range(0, len(remaining), size):
             rows = remaining[start : start + size]
             columns, scores = largest_products(queries[rows], keys, candidates, device=device)
             weights = sparsemax_weights(scores)
             exact = (weights[:, -1] == 0) | (candidates == len(keys))
-            found = found + rows_to_csr(rows[exact], columns[exact], weights[exact], found.shape)
-            found.eliminate_zeros()
+            result = result + rows_to_csr(rows[exact], columns[exact], weights[exact], result.shape)
+            result.eliminate_zeros()
             unfinished.append(rows[~exact])
         remaining, candidates = np.concatenate(unfinished), min(_GROWTH * candidates, len(keys))
-    return found
+    return result
 
 
-def _threshold(falling: np.ndarray) -> np.ndarray:
-    """Return τ of sparsemax [n × 1] for scores in falling order [n × k]."""
-    ranks = np.arange(1, falling.shape[1] + 1)
+def _threshold(descending: np.ndarray) -> np.ndarray:
+    """Return τ of sparsemax [n × 1] for scores in descending order [n × k]."""
+    ranks = np.arange(1, descending.shape[1] + 1)
     # excess_j = Σ_{i ≤ j} s_i − 1; the support is every j with 1 + j s_j > Σ_{i ≤ j} s_i, that is j s_j > excess_j.
-    excess = np.cumsum(falling, axis=1) - 1
-    support = (ranks * falling > excess).sum(axis=1, keepdims=True)
+    excess = np.cumsum(descending, axis=1) - 1
+    support = (ranks * descending > excess).sum(axis=1, keepdims=True)
     threshold: np.ndarray = np.take_along_axis(excess, support - 1, axis=1) / support
     return threshold

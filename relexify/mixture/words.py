@@ -1,7 +1,7 @@
 """The whole words of a mixture, and how much of each comes from its own spelling.
 
-A mixture records weights, but not why a source token has its weight. What the weights do tell is whether a source token
-is a part of the word itself, as source pieces are, or another token, as translations and neighbours are.
+A mixture records weights, but not the evidence behind each of them. The spelling of a source token, however, shows
+whether it is a part of the word itself, like source pieces, or another token, like translations and neighbours.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from relexify.tokens import TokenForm
 __all__ = ["is_part_of", "spelling_shares", "words_of"]
 
 LETTERS = 3
-"""Fewest letters of a word between spaces: shorter tokens are mostly the beginnings of words."""
+"""Minimum number of letters of a word between spaces: most shorter tokens are only the beginnings of words."""
 
 
 def words_of(mixture: Mixture) -> list[int]:
-    """Return the ids of the target tokens that are whole words, as far as their spelling tells, without special tokens.
+    """Return the ids of the target tokens that are whole words, judging by their spelling, without special tokens.
 
-    These are letters after a space, at least three, or any number in a script without spaces. If there are none,
-    shorter words are returned, and if there are none either, all tokens. The order is that of the ids: trained
-    tokenizers sort tokens by the order of their merges, or by score, so that frequent ones come first.
+    A whole word consists of at least three letters after a space, or of any number of letters in a script without
+    spaces. If there are no such tokens, shorter words are returned; without these, all tokens. They are ordered by id:
+    trained tokenizers sort tokens by merge order or by score, so frequent ones come first.
     """
     ids = [int(id) for id in np.flatnonzero(mixture.origin != Origin.SPECIAL)]
     forms = {id: mixture.target_spelling.read(mixture.target_tokens[id]) for id in ids}
@@ -34,7 +34,7 @@ def words_of(mixture: Mixture) -> list[int]:
 
 
 def spelling_shares(mixture: Mixture, ids: list[int]) -> np.ndarray:
-    """Return the share of the absolute weight of each target token on parts of its own spelling; 0 for empty rows."""
+    """Return the share of each target token's absolute weight on parts of its own spelling; 0 for empty rows."""
     columns = np.unique(mixture.weights[ids].indices).tolist() if ids else []
     forms = {column: mixture.source_spelling.read(mixture.source_tokens[column]) for column in columns}
     shares = np.zeros(len(ids))
@@ -49,18 +49,20 @@ def spelling_shares(mixture: Mixture, ids: list[int]) -> np.ndarray:
 
 
 def is_part_of(source: TokenForm, word: TokenForm) -> bool:
-    """Whether a source token is a part of a word: at its start if it follows a space, and else anywhere.
+    """Whether a source token is a part of a word: its start if the token follows a space, otherwise any substring.
 
-    Case and marks do not count, since some tokenizers remove them. A space is a part of every word.
+    Case and marks are ignored, because some tokenizers remove them. A space is a part of every word.
     """
-    if source.is_byte:  # its text may begin with the space
+    if source.is_byte:  # its text may begin with the space before the word
         return source.text.encode("utf-8", "surrogateescape") in word.surface.encode("utf-8", "surrogateescape")
     pairs = ((source.text.strip(), word.text), (_fold(source.text) or source.text, _fold(word.text)))
-    return any(whole.startswith(part) if source.starts_word else part in whole for part, whole in pairs)
+    if source.starts_word:
+        return any(whole.startswith(part) for part, whole in pairs)
+    return any(part in whole for part, whole in pairs)
 
 
 def _is_long(text: str) -> bool:
-    """Whether a word has enough letters; those of a Hangul syllable are counted one by one."""
+    """Whether a word has enough letters; each letter of a Hangul syllable is counted."""
     return is_unspaced(text[:1]) or len(unicodedata.normalize("NFD", text)) >= LETTERS
 
 

@@ -1,7 +1,7 @@
-"""Exact nearest neighbours, without the matrix queries × keys in memory.
+"""Exact nearest neighbours, without holding the matrix queries × keys in memory.
 
-- `search.py`: the search, block by block, and what equal and zero rows mean for it.
-- `products.py`: the products of a block with all keys, in float32 or in 8-bit integers, and how far off they may be.
+- `search.py`: the search, block by block, and how it treats equal rows and zero rows.
+- `products.py`: the products of a block with all keys, in float32 or in 8-bit integers, with error bounds.
 - `accelerator.py`: the same search on a GPU.
 """
 

@@ -1,11 +1,11 @@
-"""The search on an accelerator: a first pass in half precision, and exact products of the keys that it leaves.
+"""The search on an accelerator: a first pass in half precision, and exact products for the remaining candidates.
 
-As on a CPU (`search.py`), a bound ε on the error of the first pass decides which products are computed again: if t is
-the k-th largest of a row, a key below t − 2ε is none of the k nearest. Here, a fixed number of keys is computed again
-for every row, and the whole row where that number is too small, or as large as the row. Rows that occur several times
-are searched each time, which takes less time than finding them.
+As on a CPU (`search.py`), a bound ε on the error of the first pass determines which products must be computed exactly:
+if t is the k-th largest product of a row, a key below t − 2ε is not one of the k nearest. Here, exact products are
+computed for a fixed number of candidates in every row, and for the whole row if that number is too small, or not
+smaller than the row. Duplicate rows are searched separately, because finding the duplicates would take longer.
 
-Besides queries and keys, which are on the device as a whole, memory does not depend on their number nor on k.
+All queries and keys are on the device; the memory for everything else depends neither on their number nor on k.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from relexify.progress import track
 __all__ = ["largest_on", "nearest_on"]
 
 BLOCK_BYTES = 768 << 20
-"""Bytes of products in memory at a time; those of keys in float64 beside them."""
+"""Bytes of products in memory at a time; the float64 copies of keys take additional memory."""
 CANDIDATES = 2
-"""Keys that are computed again for each of the k neighbours."""
+"""Candidates with exact products, for each of the k neighbours."""
 FEWEST_CANDIDATES = 16
-"""Keys that are computed again for every query, at least."""
+"""Minimum number of candidates with exact products, for every query."""
 _PREPARED_ROWS = 65_536
 """Keys that are prepared for the first pass at a time."""
 _ALIGNED = 8
-"""Keys have a multiple of this many numbers in the first pass."""
+"""In the first pass, the width of keys is padded to a multiple of this number."""
 _ROUNDED_INPUTS = 3 * 2.0**-10
-"""The largest relative error of a product whose factors are cut off to the 10 bits of TF32."""
+"""The largest relative error of a product whose factors are truncated to the 10 bits of TF32."""
 _GROUP = 32
-"""Columns that are searched by their largest product first."""
+"""Columns in a group; groups are first compared by their largest product."""
 _SORTED_BYTES = 48
-"""Bytes of one product in a row that is sorted: float32 and an index, twice each, and what torch needs beside."""
+"""Bytes per product of a row that is sorted: float32 and an index, twice each, and the working memory of torch."""
 
 
 def nearest_on(device: str, queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find what `nearest` finds."""
+    """Return the same as `nearest`, computed on a device."""
     with _memory_reported(device):
         rows = _normalised(_uploaded(keys, device, "keys"))
-        used = rows.any(dim=1).nonzero()[:, 0]
-        if not len(used):
+        nonzero = rows.any(dim=1).nonzero()[:, 0]
+        if not len(nonzero):
             raise InputError("every key is a zero vector: give at least one vector that is not zero")
-        if len(used) < len(rows):
-            rows = rows[used]
-        return _search(_normalised(_uploaded(queries, device, "queries")), rows, min(k, len(rows)), used)
+        if len(nonzero) < len(rows):
+            rows = rows[nonzero]
+        return _search(_normalised(_uploaded(queries, device, "queries")), rows, min(k, len(rows)), nonzero)
 
 
 def largest_on(device: str, queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find what `largest_products` finds."""
+    """Return the same as `largest_products`, computed on a device."""
     with _memory_reported(device):
         rows = _uploaded(keys, device, "keys")
         return _search(_uploaded(queries, device, "queries"), rows, k, torch.arange(len(rows), device=rows.device))
@@ -60,7 +60,7 @@ def largest_on(device: str, queries: np.ndarray, keys: np.ndarray, k: int) -> tu
 
 @contextmanager
 def _memory_reported(device: str) -> Iterator[None]:
-    """Raise errors of a device whose memory is too small as `InputError`."""
+    """Raise an `InputError` if a device runs out of memory."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -71,12 +71,12 @@ def _memory_reported(device: str) -> Iterator[None]:
 
 def _uploaded(matrix: np.ndarray, device: str, name: str) -> torch.Tensor:
     """Return a matrix in float32 on a device."""
-    with np.errstate(over="ignore"):  # numbers that become infinite are reported below
+    with np.errstate(over="ignore"):  # numbers that overflow to infinity are reported below
         rows = torch.from_numpy(np.ascontiguousarray(matrix, dtype=np.float32)).to(device)
-    wrong = int((~rows.isfinite().all(dim=1)).sum())
-    if wrong:
+    nonfinite = int((~rows.isfinite().all(dim=1)).sum())
+    if nonfinite:
         raise InputError(
-            f"{wrong:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
+            f"{nonfinite:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
         )
     return rows
 
@@ -89,11 +89,18 @@ def _normalised(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the keys with the k largest products of every query, and these products, in order.
+    """Return, for every query, the indices of the keys with the k largest products, and these products, in order.
 
-    Each block of results leaves the device at once, so that its memory does not limit the number of queries and of k.
+    Results are copied off the device block by block, so its memory limits neither the number of queries nor k.
+
+    Args:
+        queries: [n × d].
+        keys: [m × d].
+        k: Number of products to find.
+        indices: The index to return for each key [m].
     """
-    count, candidates = len(keys), max(CANDIDATES * k, FEWEST_CANDIDATES)
+    count = len(keys)
+    candidates = max(CANDIDATES * k, FEWEST_CANDIDATES)
     found = np.empty((len(queries), k), dtype=np.int64)
     values = np.empty((len(queries), k), dtype=np.float32)
     first_pass = _FirstPass(keys) if candidates < count else None
@@ -133,11 +140,12 @@ def _largest_of_candidates(
         queries: [n × d].
         keys: [m × d].
         k: Number of products to find.
-        budget: Bytes of keys, and of rows that are computed again, in memory at a time.
+        budget: Bytes of gathered keys, or of products of whole rows, in memory at a time.
         scores: The c > k largest products of the first pass, in order [n × c].
         columns: Their columns [n × c].
         errors: The largest possible error of each row [n].
     """
+    # In these rows even the smallest candidate is within the margin, so keys that are not candidates may be too.
     open_rows = (scores[:, -1].float() >= scores[:, k - 1].float() - 2 * errors).nonzero()[:, 0]
     columns = columns.sort(dim=1).values
     exact = torch.empty(columns.shape, dtype=torch.float32, device=keys.device)
@@ -146,7 +154,7 @@ def _largest_of_candidates(
     for start in range(0, columns.shape[1], part):
         chosen = keys[columns[:, start : start + part]].to(_exact_type(keys))
         exact[:, start : start + part] = torch.einsum("bcd,bd->bc", chosen, block)
-    products, order = exact.sort(dim=1, descending=True, stable=True)  # equal products by column
+    products, order = exact.sort(dim=1, descending=True, stable=True)  # ties in order of the columns
     products, columns = products[:, :k], columns.gather(1, order[:, :k])
     size = max(1, budget // (_SORTED_BYTES * len(keys)))
     for start in range(0, len(open_rows), size):
@@ -156,28 +164,28 @@ def _largest_of_candidates(
 
 
 def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the largest scores of every row, and their columns.
+    """Return the `count` largest scores of every row, and their columns.
 
-    They are in as many groups of columns as there are scores to find: those with the largest maxima. So most scores are
-    read once, to find these maxima, where `topk` reads every row several times.
+    Columns are divided into groups. The `count` largest scores are all in the `count` groups with the largest maxima,
+    so most scores are read only once, to compute these maxima. `topk` on whole rows would read them several times.
     """
     groups, rest = divmod(scores.shape[1], _GROUP)
     if not _has_groups(scores.shape[1], count):
         best, columns = scores.topk(count, dim=1)
         return best, columns
-    # A group has every `groups`-th column, so that neighbouring maxima are computed from neighbouring scores.
+    # A group contains every `groups`-th column, so that adjacent maxima are computed from adjacent scores in memory.
     maxima = scores[:, : groups * _GROUP].reshape(len(scores), _GROUP, groups).amax(dim=1)
-    chosen = maxima.topk(count, dim=1).indices
-    columns = (chosen[:, :, None] + groups * torch.arange(_GROUP, device=scores.device)).flatten(1)
+    best_groups = maxima.topk(count, dim=1).indices
+    columns = (best_groups[:, :, None] + groups * torch.arange(_GROUP, device=scores.device)).flatten(1)
     if rest:
         last = torch.arange(groups * _GROUP, scores.shape[1], device=scores.device)
         columns = torch.cat([columns, last.expand(len(scores), -1)], dim=1)
-    best, places = scores.gather(1, columns).topk(count, dim=1)
-    return best, columns.gather(1, places)
+    best, positions = scores.gather(1, columns).topk(count, dim=1)
+    return best, columns.gather(1, positions)
 
 
 def _has_groups(columns: int, count: int) -> bool:
-    """Whether there are enough groups of columns to save time by looking at their maxima first."""
+    """Whether there are enough groups of columns that comparing their maxima first saves time."""
     return columns // _GROUP > 2 * count
 
 
@@ -185,34 +193,37 @@ def _largest_of_all(
     queries: torch.Tensor, keys: torch.Tensor, k: int, budget: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the k largest exact products of every query, and their columns, without a first pass."""
-    whole = queries.new_empty(len(queries), len(keys))
+    exact = queries.new_empty(len(queries), len(keys))
     block = queries.to(_exact_type(keys))
     part = max(1, budget // (8 * (len(queries) + keys.shape[1])))  # keys and products in float64
     for start in range(0, len(keys), part):
-        whole[:, start : start + part] = block @ keys[start : start + part].to(_exact_type(keys)).T
-    products, columns = whole.sort(dim=1, descending=True, stable=True)
+        exact[:, start : start + part] = block @ keys[start : start + part].to(_exact_type(keys)).T
+    products, columns = exact.sort(dim=1, descending=True, stable=True)
     return products[:, :k], columns[:, :k]
 
 
 def _block_bytes(rows: torch.Tensor) -> int:
-    """Return how many bytes of products may be in memory at a time: up to four times as many are used in all."""
+    """Return how many bytes of products may be in memory at a time; total memory use is up to four times that."""
     if not rows.is_cuda:
         return BLOCK_BYTES
+    # Memory that torch has reserved, but does not use now, is not part of the free memory that CUDA reports.
     unused = torch.cuda.memory_reserved(rows.device) - torch.cuda.memory_allocated(rows.device)
     return min(BLOCK_BYTES, (torch.cuda.mem_get_info(rows.device)[0] + unused) // 8)
 
 
 class _FirstPass:
-    """Products of queries with all keys [m × d], and the largest possible error of each row; both in a unit of the row.
+    """Approximate products of queries with all keys [m × d], and the largest possible error of each row.
 
-    On an NVIDIA GPU, inputs and products are in half precision, and sums in float32: the large errors are those of
-    rounding inputs and products. Other devices may sum in half precision, so there all of it is in float32.
+    Both are scaled by a factor that differs between rows, so only products of one row can be compared.
+
+    On an NVIDIA GPU, inputs and products are in half precision, and sums in float32: the main errors come from rounding
+    inputs and products. Other devices may sum in half precision, so float32 is used for everything there.
     """
 
     def __init__(self, keys: torch.Tensor) -> None:
         self.type = torch.float16 if _has_half_products(keys) else torch.float32
         self.is_rounded = self.type == torch.float32 and _rounds_inputs(keys)
-        # Rows of a multiple of 16 bytes, as fast products of a GPU need them.
+        # Fast matrix products on a GPU need rows whose size is a multiple of 16 bytes.
         self.keys = keys.new_zeros(len(keys), -(-keys.shape[1] // _ALIGNED) * _ALIGNED, dtype=self.type)
         self.longest = self.rounding = keys.new_zeros(())
         largest = max(keys.max(), -keys.min()).clamp(min=torch.finfo(torch.float32).tiny)
@@ -228,20 +239,21 @@ class _FirstPass:
         rounded = scaled.to(self.type)
         lengths = _lengths(scaled)
         errors = _lengths(scaled - rounded) * self.longest + _lengths(rounded) * self.rounding
-        # A sum of d products in float32 has a relative error of d ε/2 in any order; the rest covers the bound itself.
+        # A sum of d products in float32 has a relative error of at most d ε/2 in any order of summation. The factor 2
+        # instead of 1/2 also covers the rounding of the bound itself.
         errors += 2 * queries.shape[1] * torch.finfo(torch.float32).eps * lengths * self.longest
         if self.is_rounded:
             errors += _ROUNDED_INPUTS * lengths * self.longest
-        if self.type == torch.float16:  # a product is rounded, relative to its size or to the smallest number
+        if self.type == torch.float16:  # the product is rounded, by a relative error or that of the smallest number
             errors += torch.finfo(torch.float16).eps * lengths * self.longest + torch.finfo(torch.float16).tiny
         padded = torch.nn.functional.pad(rounded, (0, self.keys.shape[1] - queries.shape[1]))
         return _multiply(padded, self.keys.T), errors
 
 
 def _multiply(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Multiply matrices, in half precision with sums in float32, or in float32."""
+    """Multiply matrices in half precision with sums in float32, or in float32."""
     settings = torch.backends.cuda.matmul
-    before = settings.allow_fp16_reduced_precision_reduction  # whether parts of a sum may be added in half precision
+    before = settings.allow_fp16_reduced_precision_reduction  # whether partial sums may be in half precision
     settings.allow_fp16_reduced_precision_reduction = False
     try:
         return queries @ keys
@@ -250,12 +262,12 @@ def _multiply(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
 
 
 def _has_half_products(keys: torch.Tensor) -> bool:
-    """Whether products in half precision are summed in float32; as scaled inputs are at most 1, they are at most d."""
+    """Whether half precision can be used: sums are in float32, and products (at most d, as inputs are scaled) fit."""
     return keys.is_cuda and keys.shape[1] < torch.finfo(torch.float16).max
 
 
 def _rounds_inputs(keys: torch.Tensor) -> bool:
-    """Whether products in float32 round their inputs to TF32, as a caller of torch may have allowed on GPUs."""
+    """Whether float32 products round their inputs to TF32, which the calling program may have enabled on GPUs."""
     return keys.is_cuda and torch.get_float32_matmul_precision() != "highest"
 
 

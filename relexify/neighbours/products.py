@@ -1,12 +1,12 @@
-"""Products of queries with all keys, faster than they are exact, and a bound on their error.
+"""Fast, inexact products of queries with all keys, and a bound on their error.
 
-On a CPU that has dot products of 8-bit integers (ARM's, and VNNI of x86), they take a third to a fifth of the time of
-those in float32. Their only error is that of rounding the inputs, which is known for every row: with q = q̂ + e and
-k = k̂ + f,
+On a CPU with instructions for dot products of 8-bit integers (ARM, and x86 with VNNI), these take a third to a fifth of
+the time of products in float32. Their only error comes from rounding the inputs, and is known for every row: with
+q = q̂ + e and k = k̂ + f,
 
     |q·k − q̂·k̂| = |e·k + q̂·f| ≤ |e| |k| + |q̂| |f|
 
-so the largest products can be found among those that are large enough by this bound (`search.py`).
+This bound limits the candidates among which the largest exact products are found (`search.py`).
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ __all__ = ["Product", "float32_product", "int8_product"]
 
 Product = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Takes queries [b × d], and returns their products with all keys, float32 [b × m], and the largest possible error of a
-product in every row [b]. Both are in a unit of the row's own: only products of one row can be compared. The next call
-in the same thread overwrites the products: new memory for every block would cost as much time as half of them."""
+product in every row [b]. Both are scaled by a factor that differs between rows, so only products of one row can be
+compared. The next call in the same thread overwrites the products, because allocating memory for every block would take
+half as long as computing them."""
 
 LEVELS = 127
-"""Largest 8-bit integer; −128 is left out, so that the range is symmetric."""
+"""Largest 8-bit integer; −128 is not used, so that the range is symmetric."""
 
 
 def float32_product(keys: np.ndarray) -> Product:
     """Return the product with keys [m × d] in float32."""
     transposed, longest = keys.T, _lengths(keys).max()
-    # A sum of d products has a relative error of at most d ε/2 in any order, to first order; ε covers the rest.
+    # To first order, a sum of d products has a relative error of at most d ε/2, in any order of summation; using d ε
+    # covers the remaining errors.
     error = keys.shape[1] * np.finfo(np.float32).eps * longest
     buffer = _RowBuffer(len(keys), np.float32)
 
@@ -47,7 +49,7 @@ def float32_product(keys: np.ndarray) -> Product:
 
 
 def int8_product(keys: np.ndarray) -> Product | None:
-    """Return the product with keys [m × d] in 8-bit integers, or None where torch has none that is exact."""
+    """Return the product with keys [m × d] in 8-bit integers, or None if torch has no exact one on this CPU."""
     integer_product = _choose_integer_product(keys.shape[1])
     if integer_product is None:
         return None
@@ -68,7 +70,7 @@ def int8_product(keys: np.ndarray) -> Product | None:
         products *= key_scales
         values = rounded * scales[:, None]
         error = _lengths(queries - values) * longest + _lengths(values) * rounding
-        # The bound itself, sums above 2^24 and the products with scales are rounded to float32.
+        # Float32 also rounds the bound itself, sums above 2^24 and the products with scales.
         error += queries.shape[1] * np.finfo(np.float32).eps * _lengths(queries) * longest
         return products, error / scales
 
@@ -81,17 +83,17 @@ IntegerProduct = Callable[[np.ndarray], np.ndarray]
 
 
 def _choose_integer_product(width: int) -> Callable[[np.ndarray], IntegerProduct] | None:
-    """Return what makes a product of the codes of keys, int8 [m × width], on this CPU; None if there is none."""
+    """Return a function that makes the product with codes, int8 [m × width]; None if this CPU has no exact one."""
     import torch
 
     if platform.machine() == "aarch64":
-        # Quantised tensors are deprecated, so later versions may not have them.
+        # Quantised tensors are deprecated, so later versions of torch may not have them.
         has_tensors = hasattr(torch, "_make_per_tensor_quantized_tensor")
         has_engine = "onednn" in torch.backends.quantized.supported_engines
         return _quantised_linear if has_tensors and has_engine else None
     if not hasattr(torch, "_int_mm"):
         return None
-    # x86 CPUs without VNNI add pairs of products in 16 bits, where the largest ones saturate.
+    # x86 CPUs without VNNI add pairs of products in 16 bits, and large sums saturate. Test it with the largest values.
     largest = torch.full((16, width), LEVELS, dtype=torch.int8)
     pairs = ((largest, largest), (largest, -largest), (-largest, largest), (-largest, -largest))
     expected = width * LEVELS**2
@@ -103,7 +105,7 @@ def _choose_integer_product(width: int) -> Callable[[np.ndarray], IntegerProduct
 
 
 def _integer_matrix_product(codes: np.ndarray) -> IntegerProduct:
-    """Return the product that torch computes in integers, for x86."""
+    """Return the product that uses torch's integer matrix multiplication, for x86."""
     import torch
 
     keys = torch.from_numpy(codes).T
@@ -112,28 +114,28 @@ def _integer_matrix_product(codes: np.ndarray) -> IntegerProduct:
     def multiply(rounded: np.ndarray) -> np.ndarray:
         products = buffer.rows(len(rounded))
         floats = torch.from_numpy(products)
-        integers = floats.view(torch.int32)  # in the same memory
+        integers = floats.view(torch.int32)  # shares the memory
         torch._int_mm(torch.from_numpy(rounded).to(torch.int8), keys, out=integers)
-        floats.copy_(integers)  # number by number, each over itself
+        floats.copy_(integers)  # converts each number in place
         return products
 
     return multiply
 
 
 def _quantised_linear(codes: np.ndarray) -> IntegerProduct:
-    """Return the product of torch's quantised layers, for ARM."""
+    """Return the product that uses torch's quantised linear layers, for ARM."""
     import torch
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*quantized tensor creation functions", category=UserWarning)
         weights = torch._make_per_tensor_quantized_tensor(torch.from_numpy(codes), 1.0, 0)
     local = threading.local()
-    # torch rounds the queries itself, to 256 levels between the smallest and the largest number. Two more rows, of −128
-    # and of 127, make the distance between levels 1, and the rounding exact.
+    # torch quantises the queries itself, to 256 levels between the smallest and the largest number. Two additional
+    # rows, of −128 and of 127, make the distance between levels 1, so that integers are not changed.
     extremes = np.full((2, codes.shape[1]), [[-LEVELS - 1], [LEVELS]], dtype=np.float32)
 
     def multiply(rounded: np.ndarray) -> np.ndarray:
-        if not hasattr(local, "packed"):  # packed keys hold the buffers of a product: threads must not share them
+        if not hasattr(local, "packed"):  # packed keys contain the buffers of a product, so threads must not share them
             local.packed = _pack(weights)
         inputs = torch.from_numpy(np.concatenate([rounded, extremes]))
         products: np.ndarray = torch.ops.quantized.linear_dynamic(inputs, local.packed, False)[:-2].numpy()
@@ -143,7 +145,7 @@ def _quantised_linear(codes: np.ndarray) -> IntegerProduct:
 
 
 class _RowBuffer(threading.local):
-    """Rows that every thread allocates once, and writes again and again.
+    """Rows that every thread allocates once and reuses.
 
     Args:
         width: Numbers in a row.
@@ -154,21 +156,21 @@ class _RowBuffer(threading.local):
         self.memory = np.empty((0, width), dtype=dtype)
 
     def rows(self, count: int) -> np.ndarray:
-        """Return a number of rows, which share their memory with those of other calls."""
+        """Return a number of rows; all calls in a thread return the same memory."""
         if len(self.memory) < count:
             self.memory = np.empty((count, self.memory.shape[1]), dtype=self.memory.dtype)
         return self.memory[:count]
 
 
 def _rounded(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return integers from −127 to 127, as float32 [n × d], and what they are multiplied with to give the rows [n]."""
+    """Return integers from −127 to 127, as float32 [n × d], and the factors that scale them back to the rows [n]."""
     scales = np.abs(rows).max(axis=1) / np.float32(LEVELS)
     scales[scales == 0] = 1
     return np.clip(np.rint(rows / scales[:, None]), -LEVELS, LEVELS), scales
 
 
 def _pack(weights: torch.Tensor) -> object:
-    """Return quantised keys [m × d] as torch's products need them."""
+    """Return quantised keys [m × d] in the format that torch's quantised products need."""
     import torch
 
     engine = torch.backends.quantized.engine

@@ -1,13 +1,13 @@
 """Exact nearest neighbours by cosine, in blocks: the matrix queries × keys is never held in memory.
 
 A first pass computes the products of a block of queries with all keys, in float32 or lower precision, with a bound ε on
-their error (`products.py`). If t is the k-th largest of a row, the k largest exact products are at least t − ε, and a
-key whose product is below t − 2ε is none of them. All other keys are candidates, whose products are computed again in
-float64. The result is therefore the same to the last bit for all first passes.
+their error (`products.py`). If t is the k-th largest product of a row, the k largest exact products are at least t − ε,
+so a key whose approximate product is below t − 2ε is not among them. All other keys are candidates, whose products are
+computed again in float64. The result is therefore bit-identical for all first passes.
 
-Columns of a block are divided into groups, and t is the k-th largest maximum of a group. Candidates are in groups whose
-maximum is large enough, so one streaming pass of maxima and small selections replace a selection over the whole row.
-Rows that occur several times are searched once.
+The columns of a block are divided into groups, and t is the k-th largest of their maxima. Candidates are in groups
+whose maximum is large enough. One streaming pass for the maxima and a few small selections thus replace a selection
+over the whole row. Duplicate rows are searched only once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from relexify.progress import track
 __all__ = ["available_cores", "largest_products", "nearest", "nearest_others", "normalise_rows"]
 
 BLOCK_BYTES = 96 << 20
-"""Bytes of similarities that one thread holds at a time."""
-EXPECTED = 8
-"""Candidates for each of the k neighbours. They are more with low precision; this affects speed only."""
+"""Bytes of similarities that one thread holds in memory at a time."""
+EXPECTED_CANDIDATES = 8
+"""Expected number of candidates for each of the k neighbours. Low precision gives more; this affects only the speed."""
 LARGE = 2**36
-"""Multiplications from which low precision is tried: a few seconds, longer than torch takes to import."""
-TRIED = 64
-"""Queries that it is tried with. For vectors that are close to each other, low precision leaves all keys as candidates
-and may take 30 times as long. With fewer queries, products in float32 are slower than in a whole block."""
+"""Number of multiplications from which low precision is tried: a few seconds of work, more than importing torch."""
+TRIAL_QUERIES = 64
+"""Number of queries that low precision is tried with. If all vectors are similar, it leaves all keys as candidates and
+may take 30 times as long. With fewer queries, products in float32 would be slower than in a whole block."""
 
 
 def nearest(
@@ -46,7 +46,7 @@ def nearest(
     """Find the k keys with the highest cosine for every query.
 
     Equal keys are ordered by index. A zero key has no direction and is never returned; a zero query has similarity 0 to
-    all keys. If fewer than k keys are not zero, fewer columns are returned.
+    all keys. If fewer than k keys are nonzero, fewer columns are returned.
 
     Args:
         queries: [n × d].
@@ -71,27 +71,29 @@ def nearest(
     key_rows = key_rows[np.any(keys[key_rows] != 0, axis=1)]
     if not len(key_rows):
         raise InputError("every key is a zero vector: give at least one vector that is not zero")
-    found, similarities = _search_cpu(queries[query_rows], keys[key_rows], min(k, len(key_rows)))
-    return _expand(key_rows[found][query_of], similarities[query_of], key_of, key_rows, k)
+    columns, similarities = _search_cpu(queries[query_rows], keys[key_rows], min(k, len(key_rows)))
+    return _expand(key_rows[columns][query_of], similarities[query_of], key_of, key_rows, k)
 
 
 def nearest_others(queries: np.ndarray, keys: np.ndarray, k: int, *, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the k nearest keys of queries that are keys themselves, each without itself.
+    """Find the k nearest keys of queries that are keys themselves, excluding each query's own key.
 
     Args:
         queries: [n × d].
         keys: [m × d].
         k: Number of neighbours.
-        own: The index of every query among the keys [n]; for a query that is not a key, an index beyond them.
+        own: The index of every query among the keys [n]; for a query that is not a key, an index greater than theirs.
 
     Returns:
-        As `nearest`; no columns if only one key is not zero.
+        As `nearest`; no columns if only one key is nonzero.
     """
-    found, similarities = nearest(queries, keys, k + 1)
-    left_out = found == own[:, None]
-    left_out[~left_out.any(axis=1), -1] = True  # it is no key, or more than k equal keys come before it
-    shape = (len(found), found.shape[1] - 1)
-    return found[~left_out].reshape(shape), similarities[~left_out].reshape(shape)
+    indices, similarities = nearest(queries, keys, k + 1)
+    # Remove exactly one neighbour per row: the query itself, or else the last one. The query itself is missing if it is
+    # not a key, or if more than k equal keys come before it.
+    removed = indices == own[:, None]
+    removed[~removed.any(axis=1), -1] = True
+    shape = (len(indices), indices.shape[1] - 1)
+    return indices[~removed].reshape(shape), similarities[~removed].reshape(shape)
 
 
 def largest_products(
@@ -120,160 +122,167 @@ def largest_products(
 
 
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
-    """Scale the rows to length one, float32 [n × d]; rows shorter than float32's smallest normal number become zero."""
+    """Scale rows to unit length, float32 [n × d]; rows shorter than float32's smallest normal number become zero."""
     rows = np.asarray(matrix, dtype=np.float32)
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
-    # Shorter rows have few digits, and for the shortest 1 / length is infinite in float32.
+    # Shorter rows have few significant digits, and for the shortest ones, 1 / length is infinite in float32.
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths >= np.finfo(np.float32).tiny)
     scaled: np.ndarray = rows * scale[:, None].astype(np.float32)
     return scaled
 
 
 def _as_float32(matrix: np.ndarray, name: str) -> np.ndarray:
-    """Return a matrix in float32, contiguous; reject rows that are not finite."""
-    with np.errstate(over="ignore"):  # numbers that become infinite are reported below
+    """Return a contiguous matrix in float32; reject rows that are not finite."""
+    with np.errstate(over="ignore"):  # numbers that overflow to infinity are reported below
         rows = np.ascontiguousarray(matrix, dtype=np.float32)
-    wrong = len(rows) - np.count_nonzero(np.isfinite(rows).all(axis=1))
-    if wrong:
+    nonfinite = len(rows) - np.count_nonzero(np.isfinite(rows).all(axis=1))
+    if nonfinite:
         raise InputError(
-            f"{wrong:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
+            f"{nonfinite:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
         )
     return rows
 
 
 def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Search block by block, one thread per core, each with single-threaded products."""
+    """Search block by block, with one thread per core, each of which computes single-threaded products."""
     size = int(np.clip(BLOCK_BYTES // (4 * len(keys)), 16, 512))
-    found = np.empty((len(queries), k), dtype=np.int64)
+    indices = np.empty((len(queries), k), dtype=np.int64)
     similarities = np.empty((len(queries), k), dtype=np.float32)
 
     def search_block(start: int, product: Product) -> int:
         rows = slice(start, start + size)
-        found[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
+        indices[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
         return len(queries[rows])
 
     def try_product(product: Product) -> tuple[float, list[np.ndarray]]:
-        product(queries[:1])  # what a thread prepares once is not timed
+        product(queries[:1])  # so that the preparation, which each thread does once, is not timed
         start = time.thread_time()
-        result = _search_block(queries[: min(TRIED, size)], keys, k, product)
+        result = _search_block(queries[: min(TRIAL_QUERIES, size)], keys, k, product)
         return time.thread_time() - start, [*result]
 
     product, cores = float32_product(keys), available_cores()
-    # In 8 bits, torch holds up to two copies of the keys for every thread. They may take as much memory as the keys
-    # or the blocks do.
+    # In 8 bits, torch holds up to two copies of the keys for every thread. They must not take more memory than the keys
+    # or the blocks.
     is_affordable = 2 * cores * keys.size <= max(keys.nbytes, cores * BLOCK_BYTES)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
-        # OpenMP's number of threads belongs to the thread that starts them.
+        # OpenMP's number of threads is a setting of each calling thread, so every worker sets it.
         ThreadPoolExecutor(cores, initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
         if len(queries) * keys.size >= LARGE and is_affordable and (integers := int8_product(keys)):
-            # A few queries decide: how fast integers are depends on the CPU, and how many candidates they leave depends
-            # on the vectors. This also tests that torch computes as `products.py` assumes.
+            # Compare both on a few queries: the speed of integers depends on the CPU, and the number of candidates that
+            # they leave depends on the vectors. This also tests that torch computes what `products.py` assumes.
             slow, expected = pool.submit(try_product, product).result()
             fast, result = pool.submit(try_product, integers).result()
             if fast < slow and all(map(np.array_equal, result, expected)):
                 product = integers
         for done in pool.map(partial(search_block, product=product), range(0, len(queries), size)):
             advance(done)
-    return found, similarities
+    return indices, similarities
 
 
 def _search_block(queries: np.ndarray, keys: np.ndarray, k: int, product: Product) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns and the values of the k largest products of every query, in order."""
     scores, errors = product(queries)
     rows, columns = _candidates(scores, 2 * errors, k)
-    found = np.empty((len(queries), k), dtype=np.int64)
+    best = np.empty((len(queries), k), dtype=np.int64)
     values = np.empty((len(queries), k), dtype=np.float32)
     ends = np.searchsorted(rows, np.arange(1, len(queries) + 1))
     for row, (start, end) in enumerate(pairwise((0, *ends))):
         query = queries[row].astype(np.float64)
-        own = columns[start:end] if query.any() else np.arange(k)  # with a zero query, all products are equal
-        parts = [keys.take(own[i : i + 4096], axis=0).astype(np.float64) @ query for i in range(0, len(own), 4096)]
-        exact = np.concatenate(parts).astype(np.float32)
-        order = np.argsort(-exact, kind="stable")[:k]  # equal products by column
-        found[row], values[row] = own[order], exact[order]
-    return found, values
+        in_row = columns[start:end] if query.any() else np.arange(k)  # all products of a zero query are equal
+        blocks = (in_row[first : first + 4096] for first in range(0, len(in_row), 4096))
+        exact = np.concatenate([keys.take(block, axis=0).astype(np.float64) @ query for block in blocks])
+        exact = exact.astype(np.float32)
+        order = np.argsort(-exact, kind="stable")[:k]  # ties in order of the columns
+        best[row], values[row] = in_row[order], exact[order]
+    return best, values
 
 
 def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns of the scores [b × m] that are at least the k-th largest of their row minus a margin [b].
+    """Return rows and columns of all scores that may be among the k largest of their row.
 
-    Pairs are sorted by row, then by column. Group g has the columns g, g + groups, g + 2 · groups, …
+    Pairs are sorted by row, then by column.
+
+    Args:
+        scores: [b × m].
+        margins: How far a score may be below the k-th largest maximum of a group in its row [b].
+        k: Number of scores to find.
     """
     keys = scores.shape[1]
-    # With as many groups as members of chosen groups, both selections are equally small.
-    groups = min(max(k, round(sqrt(keys * k * EXPECTED))), keys)
+    # Group g contains the columns g, g + groups, g + 2 · groups, …. This number of groups makes the selection among the
+    # maxima and that among the members of the remaining groups equally small.
+    groups = min(max(k, round(sqrt(keys * k * EXPECTED_CANDIDATES))), keys)
     whole = keys - keys % groups
-    best = scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1)
-    rest = scores[:, whole:]  # groups with a member more than others
-    np.maximum(best[:, : rest.shape[1]], rest, out=best[:, : rest.shape[1]])
-    lowest = np.partition(best, groups - k, axis=1)[:, groups - k] - margins
-    rows, chosen = np.nonzero(best >= lowest[:, None])
-    limits, first = lowest[rows], rows * keys + chosen
-    found_rows, found_columns = [], []
+    maxima = scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1)
+    rest = scores[:, whole:]  # the first groups have one more member than the others
+    np.maximum(maxima[:, : rest.shape[1]], rest, out=maxima[:, : rest.shape[1]])
+    lowest = np.partition(maxima, groups - k, axis=1)[:, groups - k] - margins
+    rows, group_of = np.nonzero(maxima >= lowest[:, None])
+    limits, first = lowest[rows], rows * keys + group_of
+    candidate_rows, candidate_columns = [], []
     for start in range(0, keys, groups):
-        # The last members of some groups are missing: what is read instead does not count.
+        # Some groups have no member in the last step; the number that is read in its place is ignored.
         members = scores.take(first + start, mode="clip")
-        large = np.flatnonzero((members >= limits) & (chosen < keys - start))
-        found_rows.append(rows[large])
-        found_columns.append(chosen[large] + start)
-    all_rows, all_columns = np.concatenate(found_rows), np.concatenate(found_columns)
+        large = np.flatnonzero((members >= limits) & (group_of < keys - start))
+        candidate_rows.append(rows[large])
+        candidate_columns.append(group_of[large] + start)
+    all_rows, all_columns = np.concatenate(candidate_rows), np.concatenate(candidate_columns)
     by_row = np.argsort(all_rows, kind="stable")
     return all_rows[by_row], all_columns[by_row]
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first index of every distinct row, ascending, and for each row its position among those, [n].
+    """Return the first index of every distinct row, in ascending order, and each row's position among these, [n].
 
     Rows are compared by a random linear hash modulo 2^64, because sorting whole rows is slow.
     """
     bits = rows.view(np.uint32)
     odd = np.random.default_rng(0).integers(0, 1 << 63, rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.concatenate([bits[i : i + 4096] @ odd for i in range(0, len(bits), 4096)] or [np.zeros(0, np.uint64)])
-    _, first, twin = np.unique(hashes, return_index=True, return_inverse=True)
-    if not np.array_equal(bits[first[twin]], bits):  # two different rows have the same hash: treat all as distinct
+    _, first, group_of = np.unique(hashes, return_index=True, return_inverse=True)
+    if not np.array_equal(bits[first[group_of]], bits):  # two different rows have the same hash: treat all as distinct
         return np.arange(len(rows)), np.arange(len(rows))
     order = np.argsort(first)
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
-    return first[order], position[twin]
+    return first[order], position[group_of]
 
 
 def _expand(
-    found: np.ndarray, similarities: np.ndarray, key_of: np.ndarray, key_rows: np.ndarray, k: int
+    neighbours: np.ndarray, similarities: np.ndarray, key_of: np.ndarray, key_rows: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Replace every distinct key by all keys equal to it, and keep the first k, [n × k].
 
     Args:
-        found: For each query, its nearest distinct keys, as indices into all keys, [n × ≤k].
+        neighbours: For each query, its nearest distinct keys, as indices into all keys, [n × ≤k].
         similarities: Their similarities.
         key_of: For each key, the position of its distinct key [m].
-        key_rows: The distinct keys that are not zero.
+        key_rows: The distinct keys that are nonzero.
         k: Number of neighbours.
     """
     if len(key_rows) == len(key_of):
-        return found, similarities
+        return neighbours, similarities
     members = np.argsort(key_of, kind="stable")  # all keys, equal ones adjacent and in ascending order
-    twins = np.bincount(key_of)  # how many keys are equal
-    first = np.concatenate([[0], np.cumsum(twins)[:-1]])  # where the members of each group start
-    groups = key_of[found]
-    sizes = np.minimum(twins[groups], k)
-    # Every query has the same number of columns: if some query finds fewer than k keys, then it has found all keys that
-    # are not zero, and so have all others.
+    group_sizes = np.bincount(key_of)  # number of equal keys in each group
+    first = np.concatenate([[0], np.cumsum(group_sizes)[:-1]])  # where the members of each group start
+    groups = key_of[neighbours]
+    sizes = np.minimum(group_sizes[groups], k)
+    # Every query has the same number of columns: if one query finds fewer than k keys, these are all nonzero keys, and
+    # every other query finds the same number.
     columns = min(k, int(sizes[0].sum())) if len(sizes) else k
     # The group at position j of a row fills its columns starts[j] to ends[j]; fill one column of all rows at a time.
     ends = np.cumsum(sizes, axis=1)
     starts = ends - sizes
-    keys = np.empty((len(found), columns), dtype=np.int64)
-    values = np.empty((len(found), columns), dtype=np.float32)
-    rows = np.arange(len(found))
+    keys = np.empty((len(neighbours), columns), dtype=np.int64)
+    values = np.empty((len(neighbours), columns), dtype=np.float32)
+    rows = np.arange(len(neighbours))
     for column in range(columns):
-        neighbour = (ends <= column).sum(axis=1)  # the position of the group that fills this column
-        group, offset = groups[rows, neighbour], column - starts[rows, neighbour]
+        position = (ends <= column).sum(axis=1)  # the position of the group that fills this column
+        group, offset = groups[rows, position], column - starts[rows, position]
         keys[:, column] = members[first[group] + offset]
-        values[:, column] = similarities[rows, neighbour]
+        values[:, column] = similarities[rows, position]
     return keys, values
 
 

@@ -1,4 +1,4 @@
-"""Whether there is a GPU, without importing torch if that is certain."""
+"""Check whether there is a GPU; torch is imported only if there may be one."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def has_cuda() -> bool:
 
 
 def reason_without_cuda() -> str:
-    """Return why torch cannot find a GPU, as far as that is certain without importing it; else an empty text.
+    """Return why torch cannot find a GPU, or an empty string if this is not certain without importing torch.
 
-    Whether there is a GPU is left to torch. Device files and nvidia-smi are missing in some containers that have one,
-    and asking the driver would initialise it in this process, after which its forks could not use it.
+    Only torch can confirm that there is a GPU. Device files and nvidia-smi are missing in some containers with a GPU,
+    and a query to the driver would initialise it in this process, after which forked processes could not use it.
     """
     spec = importlib.util.find_spec("torch")
     file = None if spec is None or spec.origin is None else Path(spec.origin).with_name("version.py")
     if file is None or not file.is_file():
         return ""
-    build = runpy.run_path(str(file))  # a few constants
+    build = runpy.run_path(str(file))  # the file only assigns a few constants
     if build.get("hip"):
         return ""
     if not build.get("cuda"):

@@ -1,4 +1,4 @@
-"""Build untrained models: of any size, or of the same shape as another."""
+"""Build untrained models: of any size, or with the same shape as another model."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["fresh_model", "fresh_twin"]
 
 
 def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) -> PreTrainedModel:
-    """Build an untrained model with the architecture of a known one and any size; no weights are read.
+    """Build an untrained model of any size, with the architecture of an existing model; no weights are read.
 
     Args:
-        name: A model, as for `load_model`, for its architecture and config.
+        name: A model, as for `load_model`, whose architecture and config are used.
         changes: Fields of the config and their values, such as `{"num_hidden_layers": 8}`.
         seed: Random seed of the parameters.
 
     Raises:
-        InputError: There is no such model, no such field, or no model of that size.
+        InputError: The model or a field of its config does not exist, or a model of that size cannot be built.
     """
     config = load_config(name)
     loader = model_class(config)
@@ -47,7 +47,7 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
             )
         try:
             setattr(config, field, value)
-        except Exception as error:  # the validation of config fields has exception classes of its own
+        except Exception as error:  # the validation of config fields raises its own exception classes
             reason = first_line(error)
             raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
     try:
@@ -71,16 +71,16 @@ def fresh_twin(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
         torch.manual_seed(seed)
         twin = type(model)(copy.deepcopy(model.config))
     with torch.no_grad():
-        for name, buffer in model.named_buffers():  # such as the codes of sub-embeddings, which are not trained
+        for name, buffer in model.named_buffers():  # for example the codes of sub-embeddings, which are not trained
             twin.get_buffer(name).copy_(buffer)
     return cast_parameters(twin, model.dtype).eval()
 
 
 def _draw_zero_rows(model: PreTrainedModel) -> None:
-    """Draw the embedding of the padding token like the others, in place.
+    """Initialise zero rows of the embedding, such as that of the padding token, like the other rows, in place.
 
-    transformers sets it to zero, but the padding token may also separate paragraphs. The gradient of a root mean square
-    norm at zero is so large that training diverges within a few steps.
+    transformers initialises the padding row with zeros, but the padding token may also separate paragraphs. The
+    gradient of a root mean square norm at zero is so large that training diverges within a few steps.
     """
     embedding = model.get_input_embeddings()
     if isinstance(embedding, nn.Embedding):

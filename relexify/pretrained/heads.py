@@ -18,7 +18,7 @@ __all__ = ["add_head", "has_head"]
 
 
 def has_head(config: PreTrainedConfig) -> bool:
-    """Return whether a model was saved with a head of any kind; True if its config does not say."""
+    """Return whether a model was saved with a head of any type; True if its config does not specify it."""
     names = [str(name) for name in getattr(config, "architectures", None) or []]
     # `BertModel` has no head; `GPT2LMHeadModel` has one.
     headless = [name.endswith("Model") and not name.endswith("LMHeadModel") for name in names]
@@ -28,34 +28,34 @@ def has_head(config: PreTrainedConfig) -> bool:
 def add_head(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
     """Return a copy of a model with a new language-modelling head, which is untrained.
 
-    The rows of the head are those of the embedding if the architecture ties them; everything else is initialised as the
-    architecture does it. What the model has beyond its layers, such as BERT's pooler, is dropped.
+    If the architecture ties embeddings, the rows of the head are those of the input embedding. All other parameters are
+    initialised as usual for the architecture. Other parts of the source model, such as BERT's pooler, are dropped.
 
     Args:
         model: A model without a head; it is not changed.
         seed: Random seed of the new parameters.
 
     Returns:
-        A masked language model if the architecture has one, else a causal one; in the same dtype.
+        A masked language model if the architecture has one, otherwise a causal one, in the same dtype.
 
     Raises:
-        InputError: The architecture has no such head.
+        InputError: The architecture has no language-modelling head.
     """
     config = copy.deepcopy(model.config)
     # Encoders first, since many of them also have a causal head.
     if not getattr(config, "is_encoder_decoder", False):
         if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
-            return _put_on(model, AutoModelForMaskedLM, config, seed)
+            return _headed(model, AutoModelForMaskedLM, config, seed)
         if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-            return _put_on(model, AutoModelForCausalLM, config, seed)
+            return _headed(model, AutoModelForCausalLM, config, seed)
     raise InputError(
         f"there is no language-modelling head for {type(model).__name__}: give an encoder such as BERT, or a decoder"
     )
 
 
-def _put_on(model: PreTrainedModel, auto_class: type, config: PreTrainedConfig, seed: int) -> PreTrainedModel:
+def _headed(model: PreTrainedModel, auto_class: type, config: PreTrainedConfig, seed: int) -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # of the CPU alone, so that the state of no GPU changes
+        torch.default_generator.manual_seed(seed)  # only for the CPU, so that no GPU state changes
         headed = auto_class.from_config(config, trust_remote_code=False)  # type: ignore[attr-defined]
     values = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pooler.")}
     missing, unexpected = headed.base_model.load_state_dict(values, strict=False)

@@ -1,13 +1,13 @@
 """Kinds of models that relexify adds to those of transformers.
 
-transformers loads a model by its config alone. Some systems write models that need more: a class of their own, another
-form of a known class, or one of two languages. A system registers its kind in `systems/<name>/kind.py`; loading,
-grafting and evaluation find it here by the config, and never name a system:
+transformers loads a model by its config alone. Some systems write models that need more: their own class, another form
+of an existing class, or the choice of one of two languages. A system registers its kind in `systems/<name>/kind.py`.
+Loading, grafting and evaluation find the kind here by the config, and never refer to a system by name:
 
     kind = kind_of_folder("bert-en-sw")
     if kind is not None and kind.needs_language: ...
 
-This module and those that register kinds do not import torch; they import the classes when they are needed.
+Neither this module nor those that register kinds import torch; they import the model classes when needed.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ __all__ = ["MODEL_KINDS", "ModelKind", "kind_of_config", "kind_of_entries", "kin
 class ModelKind:
     """A kind of model that transformers cannot load by itself.
 
-    It is recognised by its `model_type` or by its `config_entry`; a kind has one of the two.
+    It is recognised by its `model_type` or by its `config_entry`; a kind has exactly one of them.
 
     Attributes:
-        name: What messages call it, such as `"bilingual model"`.
-        model_type: The value of `model_type` in config.json, for a config class that transformers does not have.
-        config_entry: The entry of config.json that marks another form of a model that transformers has.
-        register: Registers its classes with the `Auto…` classes of transformers.
+        name: The name in messages, such as `"bilingual model"`.
+        model_type: The value of `model_type` in config.json, for a config class that transformers lacks.
+        config_entry: The entry of config.json that marks another form of a model that transformers supports.
+        register: Registers the classes of the kind with the `Auto…` classes of transformers.
         language_model: Returns the class with the language-modelling head; None if config.json names it.
         convert_class: Returns the class of this kind that corresponds to a class of transformers.
         convert_encoder: Converts a headless model that `AutoModel` built from a config of this kind, in place.
-        is_encoder: Whether it is a masked language model, for a `model_type` of its own.
-        fixed_vocabulary: Why its vocabulary cannot be replaced, and what to do instead; None if it can be.
-        needs_language: Whether a folder holds one model per language, and one of them must be chosen to load it.
-        languages: Returns the languages of a folder that can be loaded or exported alone.
-        load_language: Loads the model and the tokenizer of one language of a folder.
-        written_by: What writes a folder with several languages, for messages, such as `"relexify bilingual"`.
+        is_encoder: Whether a model with this `model_type` is a masked language model.
+        fixed_vocabulary: Why the vocabulary cannot be replaced, and what to do instead; None if it can be replaced.
+        needs_language: Whether a folder contains one model per language, one of which must be selected for loading.
+        languages: Returns the languages of a folder that can be loaded or exported separately.
+        load_language: Loads the model and the tokenizer of one language in a folder.
+        written_by: The command that writes a folder with several languages, for messages: `"relexify bilingual"`.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ModelKind:
 
 
 MODEL_KINDS: Registry[ModelKind] = Registry("kind of model")
-"""All kinds, by name; an ordinary model of transformers has none."""
+"""All kinds, by name; ordinary transformers models have no kind."""
 
 
 def kind_of_config(config: PreTrainedConfig) -> ModelKind | None:
@@ -73,17 +73,17 @@ def kind_of_config(config: PreTrainedConfig) -> ModelKind | None:
 
 
 def kind_of_folder(name: str | Path) -> ModelKind | None:
-    """Return the kind of model in a folder; None for an ordinary one, a Hub name, or a folder without a config."""
+    """Return the kind of model in a folder; None for an ordinary model, a Hub name, or a folder without a config."""
     return kind_of_entries(read_config_file(name))
 
 
 def kind_of_entries(entries: Mapping[str, Any]) -> ModelKind | None:
-    """Return the kind of model that the entries of a config.json describe; None for an ordinary one."""
+    """Return the kind of model that the entries of a config.json describe; None for an ordinary model."""
     return _find(entries.get)
 
 
 def read_config_file(folder: str | Path) -> dict[str, Any]:
-    """Return the entries of the config.json in a folder; none if it cannot be read."""
+    """Return the entries of the config.json in a folder; an empty dict if it cannot be read."""
     entries = read_json(Path(folder) / "config.json")
     return entries if isinstance(entries, dict) else {}
 

@@ -1,7 +1,8 @@
-"""The languages of a model: names, and one of them alone, loaded or written as a model of its own.
+"""The languages of a model: validate their names, and load or export a single language as a separate model.
 
-A model of transformers has one language, and none need be named. Of a folder with several (a `ModelKind` says which
-ones it has) one can be chosen; each has its tokenizer in `MODEL/languages/NAME`. Names are checked without torch.
+An ordinary transformers model has one language, which need not be specified. From a folder with several languages (its
+`ModelKind` lists them), one can be selected; each has its tokenizer in `MODEL/languages/NAME`. Names are validated
+without importing torch.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ def check_languages(languages: Sequence[str]) -> None:
     """Validate the names of two languages.
 
     Raises:
-        InputError: They are not two, are not distinct, or cannot name a folder.
+        InputError: There are not exactly two names, they are equal, or one is not a valid name for a folder.
     """
     if len(languages) != 2:
         raise InputError(f"{len(languages)} languages are named, and a bilingual model has two: name two")
     for name in languages:
         if not re.fullmatch(r"\w[\w-]*", name):
             raise InputError(f"{name!r} cannot name a language, since it names a folder: use letters, digits and '-'")
-    # Some file systems ignore case.
+    # Some file systems are case-insensitive.
     if languages[0].lower() == languages[1].lower():
-        raise InputError(f"both languages are called {languages[0]!r}: give each a name of its own, such as en and sw")
+        raise InputError(f"both languages are called {languages[0]!r}: give two different names, such as en and sw")
 
 
 def needs_language(name: str | Path) -> bool:
@@ -54,10 +55,10 @@ def load_for_language(name: str | Path, language: str | None = None) -> tuple[Pr
 
     Args:
         name: A folder, a Hub name, or a packaged model such as `smollm2-135m`.
-        language: The language of a folder with several; None for any other model.
+        language: The language to load from a folder with several languages; None for any other model.
 
     Raises:
-        InputError: There is no such model, or it does not have this language.
+        InputError: The model does not exist, or does not have this language.
     """
     if language is None:
         from relexify.pretrained.loading import load_model, load_tokenizer
@@ -71,10 +72,10 @@ def load_for_language(name: str | Path, language: str | None = None) -> tuple[Pr
 
 @contextmanager
 def language_folder(name: str | Path, language: str | None = None) -> Iterator[str | Path]:
-    """Yield a name that `load_model` accepts: the given one, or a temporary export of one of its languages.
+    """Yield a name that `load_model` accepts: the given one, or that of a temporary export of one language.
 
     Raises:
-        InputError: The model does not have this language, or no language is named and one must be.
+        InputError: The model does not have this language, or needs a language and none is given.
     """
     if language is None:
         from relexify.pretrained.loading import check_loadable
@@ -90,17 +91,17 @@ def language_folder(name: str | Path, language: str | None = None) -> Iterator[s
 
 
 def export_language(name: str | Path, language: str, output: str | Path, *, overwrite: bool = False) -> Path:
-    """Write one language of a folder with several, with its tokenizer, as a model of its own.
+    """Write one language of a folder with several languages, with its tokenizer, as a separate model.
 
     Raises:
-        InputError: The folder does not hold several languages, or not this one.
+        InputError: The folder does not contain several languages, or does not contain this one.
         OutputError: The output cannot be written.
     """
     kind = kind_of_folder(name)
     if kind is None or kind.load_language is None:
         writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.load_language))
         raise InputError(f"{name} holds no bilingual model: give a folder written by {writers}")
-    # Only now, because importing torch takes seconds, and other folders are rejected before.
+    # Imported here, because importing torch takes seconds, and other folders are rejected above without it.
     from relexify.pretrained.quiet import save_model
     from relexify.pretrained.tokenizers import save_tokenizer
 

@@ -1,4 +1,4 @@
-"""Which parameters of a model belong to its vocabulary, and how many rows they have."""
+"""Find the parameters of a model that belong to its vocabulary, and their number of rows."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from relexify.pretrained.loading import meta_model
 
 __all__ = ["count_rows", "embedding_names", "lexical_axes", "resize", "weight_rows"]
 
-_KNOWN: WeakKeyDictionary[PreTrainedModel, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = WeakKeyDictionary()
-"""Shapes and lexical axes of models that were examined: a training asks for them several times."""
+_CACHE: WeakKeyDictionary[PreTrainedModel, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = WeakKeyDictionary()
+"""Cached shapes and lexical axes of models; a training run needs them several times."""
 
 
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     """Return the names of the parameters and buffers with one entry per token, and their token axis.
 
-    They are found with `resize_token_embeddings`: whatever that resizes in a twin of the model on the
-    meta device (input embedding, untied head, output bias, `final_logits_bias`, …) is lexical, and nothing else is.
+    They are found with `resize_token_embeddings`, applied to a copy of the model on the meta device: exactly those
+    tensors that it resizes are lexical (input embedding, untied head, output bias, `final_logits_bias`, …).
 
     Raises:
-        GraftError: The model cannot resize its vocabulary.
+        GraftError: The vocabulary of the model cannot be resized.
     """
     kind = kind_of_config(model.config)
     if kind is not None and kind.fixed_vocabulary is not None:
         raise GraftError(f"{type(model).__name__} cannot change its vocabulary: {kind.fixed_vocabulary}")
     rows, shapes = count_rows(model), _shapes(model)
-    known_shapes, known_axes = _KNOWN.get(model, ({}, {}))
-    if known_shapes == shapes:
-        return dict(known_axes)
+    cached_shapes, cached_axes = _CACHE.get(model, ({}, {}))
+    if cached_shapes == shapes:
+        return dict(cached_axes)
     try:
         with torch.device("meta"):
             twin = type(model)(copy.deepcopy(model.config))
@@ -53,14 +53,14 @@ def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
         if after[name] != shape
     }
     _check_axes(model, shapes, axes, rows)
-    _KNOWN[model] = shapes, dict(axes)
+    _CACHE[model] = shapes, dict(axes)
     return axes
 
 
 def resize(model: PreTrainedModel, rows: int) -> None:
     """Resize the vocabulary of a model in place; the values of new rows are arbitrary."""
     accepted = inspect.signature(model.resize_token_embeddings).parameters
-    # Mean resizing computes a covariance of all rows, only to draw values that are overwritten.
+    # Mean resizing would compute the covariance of all rows only to draw values that are overwritten later.
     options = {"mean_resizing": False} if "mean_resizing" in accepted else {}
     model.resize_token_embeddings(rows, **options)
 
@@ -85,7 +85,7 @@ def weight_rows(module: nn.Module, which: slice | np.ndarray = slice(None)) -> n
 
 
 def embedding_names(folder: Path) -> set[str]:
-    """Return the names that the input embedding of a model folder may have in its files: that of a tied head, too."""
+    """Return the names that the input embedding may have in the files of a folder, including that of a tied head."""
     model = meta_model(folder)
     weight = model.get_input_embeddings().weight
     return {name for name, tensor in model.named_parameters(remove_duplicate=False) if tensor is weight}
@@ -94,10 +94,11 @@ def embedding_names(folder: Path) -> set[str]:
 def _check_axes(
     model: PreTrainedModel, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int], rows: int
 ) -> None:
-    """Reject a model whose own resizing misses a lexical parameter, or resizes another one."""
+    """Reject a model whose `resize_token_embeddings` misses a lexical parameter, or resizes another one."""
     for name, shape in shapes.items():
-        wrong = shape[axes[name]] != rows if name in axes else bool(shape) and shape[0] == rows
-        if wrong:
+        is_resized_wrongly = name in axes and shape[axes[name]] != rows
+        is_missed = name not in axes and bool(shape) and shape[0] == rows
+        if is_resized_wrongly or is_missed:
             raise GraftError(
                 f"{type(model).__name__} does not resize {name} {list(shape)} together with its {rows} tokens, "
                 "so it cannot be given a new vocabulary"
@@ -105,7 +106,7 @@ def _check_axes(
 
 
 def _shapes(model: PreTrainedModel) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every parameter and buffer by name, tied ones included."""
+    """Return the shape of every parameter and buffer by name, including tied ones."""
     tensors: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
     tensors.update(model.named_buffers(remove_duplicate=False))
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}

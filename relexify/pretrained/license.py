@@ -1,4 +1,4 @@
-"""The license of a model, as far as it is known on this machine."""
+"""The license of a model, if its model card is available on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def known_license(name: str) -> str | None:
         name: As for `load_model`.
 
     Returns:
-        None if there is no card on this machine, or it names no license.
+        The license, or None if there is no model card on this machine, or it names none.
     """
     if name in PACKAGED:
         return PACKAGED[name].license
@@ -35,5 +35,5 @@ def known_license(name: str) -> str | None:
         metadata = metadata_load(card) or {}
     except Exception:  # a damaged card
         return None
-    found = metadata.get("license")
-    return found if isinstance(found, str) else None
+    license = metadata.get("license")
+    return license if isinstance(license, str) else None

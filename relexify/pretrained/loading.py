@@ -1,4 +1,4 @@
-"""Models and tokenizers by name: a local folder, a Hub name, or weights that a Python package carries."""
+"""Load models and tokenizers by name: a local folder, a Hub name, or weights in a Python package."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ __all__ = [
 ]
 
 _NUMBERS_PER_BYTE = 4  # more than any format stores
-_MOST_LAYERS = 10_000  # a model is built layer by layer, even without weights
-_MOST_LABELS = 10_000_000  # a config has a name for each of them
+_MAX_LAYERS = 10_000  # a model is built layer by layer, even without weights
+_MAX_LABELS = 10_000_000  # a config contains a name for each label
 _PROBE = "a ☃"
-"""Text that a tokenizer is tried with; few have a token for all of it."""
+"""Text to test a tokenizer with; few tokenizers have tokens for all of it."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,11 +66,11 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
 
     Args:
         name: A folder, a Hub name, or one of `PACKAGED`, such as `smollm2-135m`.
-        next_sentence: Load the head for next sentences of a BERT too, if its weights have one. The files of the
-            original BERTs do, although their configs name a class without it.
+        next_sentence: Also load the next-sentence head of a BERT, if its weights contain one. The files of the original
+            BERTs do, although their configs name a class without it.
 
     Raises:
-        InputError: There is no such model, it is damaged, or a language must be chosen.
+        InputError: The model does not exist or is damaged, or a language must be selected.
     """
     if _has_packaged_head(name):
         logger.warning("the language-modelling head of %s is new and untrained", name)
@@ -84,21 +84,21 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
 
 
 def add_next_sentence_head(model: PreTrainedModel, name: str | Path) -> None:
-    """Give a BERT the pooler and the head for next sentences of another one, in place, if that has them.
+    """Copy the pooler and the next-sentence head of another BERT into a BERT, in place, if the other has them.
 
-    They have their names in BERT's files, so `save_pretrained` writes them too; masked tokens are not affected. Other
-    models, and BERTs that have the head, stay as they are.
+    They get the same names as in BERT's files, so `save_pretrained` also writes them; predictions of masked tokens do
+    not change. Other models, and BERTs that already have the head, are not changed.
 
     Args:
         model: The model.
         name: The BERT that has the head, as for `load_model`.
 
     Raises:
-        InputError: There is no such model, or it is damaged.
+        InputError: The model does not exist or is damaged.
     """
     if not isinstance(model, BertForMaskedLM) or getattr(model.cls, "seq_relationship", None) is not None:
         return
-    with torch.random.fork_rng(devices=[]):  # a missing head is drawn
+    with torch.random.fork_rng(devices=[]):  # a missing head is initialised randomly
         both, missing = _from_pretrained(name, BertForPreTraining, check_loadable(name), dtype="auto")
     if not missing:
         model.bert.pooler, model.cls.seq_relationship = both.bert.pooler, both.cls.seq_relationship
@@ -108,7 +108,7 @@ def meta_model(name: str | Path) -> PreTrainedModel:
     """Build the model that `load_model` would load, on the meta device: names and shapes, but no weights.
 
     Raises:
-        InputError: There is no such model.
+        InputError: The model does not exist.
     """
     config = load_config(name)
     loader = model_class(config)
@@ -119,7 +119,7 @@ def meta_model(name: str | Path) -> PreTrainedModel:
 
 
 def headed_meta_model(name: str | Path) -> PreTrainedModel:
-    """Build the model that `with_added_head` would write, on the meta device; raises what that raises."""
+    """Build the model that `with_added_head` would write, on the meta device; raises the same errors."""
     if _has_packaged_head(name):
         return meta_model(name)
     _check_headless(name, load_config(name))
@@ -128,13 +128,13 @@ def headed_meta_model(name: str | Path) -> PreTrainedModel:
 
 
 def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
-    """Return the class that a model was saved as, so that its heads and biases are loaded too."""
+    """Return the class that a model was saved with, so that its heads and biases are also loaded."""
     kind = kind_of_config(config)
     if kind is not None and kind.language_model is not None:
         return kind.language_model()
     names = getattr(config, "architectures", None) or []
-    found = (getattr(transformers, name, None) for name in names if isinstance(name, str))
-    models = (entry for entry in found if isinstance(entry, type) and issubclass(entry, PreTrainedModel))
+    classes = (getattr(transformers, name, None) for name in names if isinstance(name, str))
+    models = (entry for entry in classes if isinstance(entry, type) and issubclass(entry, PreTrainedModel))
     return task_class(next(models, AutoModelForCausalLM), config)
 
 
@@ -142,16 +142,16 @@ def task_class(plain: type, config: PreTrainedConfig) -> type[PreTrainedModel]:
     """Return the class to load a model with for a task.
 
     Args:
-        plain: A class of transformers: of a model, or an `AutoModelFor…`.
+        plain: A class of transformers: a model class, or an `AutoModelFor…`.
         config: The config of the model to load.
 
     Returns:
-        `plain`, or the class that corresponds to it in the kind of model that the config describes.
+        `plain`, or the corresponding class of the `ModelKind` that the config describes.
     """
     kind = kind_of_config(config)
     if kind is None or kind.config_entry is None:
         return plain
-    mapping = getattr(plain, "_model_mapping", None)  # of an Auto class, from configs to classes
+    mapping = getattr(plain, "_model_mapping", None)  # an Auto class has a mapping from config classes to model classes
     return kind.convert_class(plain if mapping is None else mapping[type(config)])
 
 
@@ -159,7 +159,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     """Load a tokenizer; `name` as for `load_model`.
 
     Raises:
-        InputError: There is no such tokenizer, or it is damaged.
+        InputError: The tokenizer does not exist or is damaged.
     """
     path = check_loadable(name)
     check_tokenizer_file(Path(path) / "tokenizer.json")
@@ -169,34 +169,34 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         try:
             tokenizer(_PROBE)
         except Exception as error:
-            if not re.search(r"\bunk_id\b|\[UNK\]", str(error)):  # as Unigram and WordLevel say
+            if not re.search(r"\bunk_id\b|\[UNK\]", str(error)):  # in the messages of Unigram and WordLevel
                 raise
             raise InputError(
                 f"the tokenizer of {name} has no token for unknown words, so it fails on text with letters that it "
                 "does not have: add one (unk_token)"
             ) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns this if the files are missing
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns such a one without files
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:
-    """Load a model's config alone; `name` as for `load_model`.
+    """Load only the config of a model; `name` as for `load_model`.
 
     Raises:
-        InputError: There is no such model, it is damaged, or it needs code of its own.
+        InputError: The model does not exist, is damaged, or needs its own Python code.
     """
     path = check_loadable(name)
     local = must_be_local(path)
     described = read_json(Path(path) / "config.json")
     labels = described.get("num_labels") if isinstance(described, dict) else None
-    if isinstance(labels, int) and labels > _MOST_LABELS:
+    if isinstance(labels, int) and labels > _MAX_LABELS:
         raise InputError(f"the config of {name} has num_labels = {labels}: check that it is the right file")
     with _explained("model", name, local):
         config = AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=local)
         entries = config.get_text_config().to_dict()
     for entry, value in entries.items():
-        if "layer" in entry and isinstance(value, int) and value > _MOST_LAYERS:
+        if "layer" in entry and isinstance(value, int) and value > _MAX_LAYERS:
             raise InputError(f"the config of {name} has {entry} = {value}: check that it is the right file")
     if not isinstance(getattr(config, "architectures", None), list):
         config.architectures = None
@@ -204,10 +204,10 @@ def load_config(name: str | Path) -> PreTrainedConfig:
 
 
 def check_loadable(name: str | Path) -> str:
-    """Return what `resolve` does, after validating that it is one model; its classes are then known to transformers.
+    """Return the result of `resolve`, after validating that it is a single model; register its kind with transformers.
 
     Raises:
-        InputError: As for `resolve`, or it holds one model per language.
+        InputError: As for `resolve`, or the folder contains one model per language.
     """
     path = resolve(name)
     for file in Path(path).iterdir() if Path(path).is_dir() else ():
@@ -216,8 +216,8 @@ def check_loadable(name: str | Path) -> str:
     kind = kind_of_folder(path)
     if kind is not None and kind.needs_language:
         raise InputError(
-            f"{path} is a {kind.name}: say which language is meant ({' or '.join(kind.languages(path))}; `language`), "
-            "or write one of them as a model of its own (relexify export)"
+            f"{path} is a {kind.name}: choose a language ({' or '.join(kind.languages(path))}; `language`), "
+            "or write one of them as a separate model (relexify export)"
         )
     if kind is not None:
         kind.register()
@@ -227,9 +227,9 @@ def check_loadable(name: str | Path) -> str:
 def load_task_model(
     name: str | Path, auto_class: type, *, labels: Sequence[str], problem_type: str | None
 ) -> PreTrainedModel:
-    """Load the inner parameters of a model under a new head for a task, in float32.
+    """Load the inner parameters of a model with a new head for a task, in float32.
 
-    The parameters of the head are drawn from torch's global generator, so set its seed before.
+    The parameters of the head are drawn from torch's global generator; set its seed before calling this function.
 
     Args:
         name: As for `load_model`.
@@ -238,7 +238,7 @@ def load_task_model(
         problem_type: As in the config of transformers.
 
     Raises:
-        InputError: There is no such model, it is damaged, or there is no such head for it.
+        InputError: The model does not exist or is damaged, or there is no such head for it.
     """
     path = check_loadable(name)
     model, missing = _from_pretrained(
@@ -257,21 +257,21 @@ def load_task_model(
 
 
 def with_added_head(name: str | Path) -> Path:
-    """Return a folder in the cache with the same model, a new and untrained head on top, and its tokenizer.
+    """Return a folder in the cache with the same model, a new, untrained head, and its tokenizer.
 
-    A packaged model that is unpacked with such a head is returned as it is named.
+    For a packaged model that is unpacked with such a head, the name is returned unchanged.
 
     Args:
         name: As for `load_model`; a model that was saved without a head.
 
     Raises:
-        InputError: There is no such model, it has a head already, or none is known for it.
+        InputError: The model does not exist, already has a head, or has an architecture without such a head.
     """
     if _has_packaged_head(name):
         return Path(name)
     config = load_config(name)
     _check_headless(name, config)
-    with torch.random.fork_rng(devices=[]):  # a missing pooler would be drawn at random; it is not used
+    with torch.random.fork_rng(devices=[]):  # a missing pooler is initialised randomly, but not used
         model, missing = _from_pretrained(name, model_class(config), check_loadable(name), dtype="auto")
     _check_complete(name, model, (key for key in missing if "pooler" not in key))
     headed, tokenizer = add_head(model), load_tokenizer(name)
@@ -283,7 +283,7 @@ def with_added_head(name: str | Path) -> Path:
 
     key = {"name": str(name), "class": type(headed).__name__, "model": headed, "tokenizer": tokenizer}
     folder = cached_folder("headed-model", key, write)
-    logger.warning("a new %s was put on %s: its head is untrained", type(headed).__name__, name)
+    logger.warning("added a new head to %s (%s): the head is untrained", name, type(headed).__name__)
     return folder
 
 
@@ -293,13 +293,13 @@ def _has_packaged_head(name: str | Path) -> bool:
 
 def _check_headless(name: str | Path, config: PreTrainedConfig) -> None:
     if has_head(config):
-        raise InputError(f"{name} has a head already: leave out `add_head`")
+        raise InputError(f"{name} already has a head: leave out `add_head`")
 
 
 def _from_pretrained(
     name: str | Path, loader: type[PreTrainedModel], path: str, **options: Any
 ) -> tuple[PreTrainedModel, list[str]]:
-    """Return a model in evaluation mode, and the names of the parameters that its files lack."""
+    """Return a model in evaluation mode, and the names of the parameters that are missing in its files."""
     local = must_be_local(path)
     check_shards(Path(path))
     with _explained("model", name, local), quiet_transformers():  # missing parameters are reported by the caller
@@ -312,29 +312,29 @@ def _from_pretrained(
 
 
 def _repair_generation(name: str | Path, model: PreTrainedModel) -> None:
-    """Correct options of generation that transformers loads, but rejects when a model is saved, in place.
+    """Correct generation options that transformers loads, but rejects when the model is saved, in place.
 
-    Many models have options of sampling, such as a temperature, without `do_sample`.
+    Many models have sampling options, such as a temperature, without `do_sample`.
     """
-    given = getattr(model, "generation_config", None)
-    if given is None or (problem := _invalid(given)) is None:
+    loaded = getattr(model, "generation_config", None)
+    if loaded is None or (problem := _invalid_reason(loaded)) is None:
         return
-    sampling = copy.deepcopy(given)
+    sampling = copy.deepcopy(loaded)
     sampling.do_sample = True
-    if _invalid(sampling) is None:
+    if _invalid_reason(sampling) is None:
         model.generation_config = sampling
-        logger.warning("generation_config.json of %s has options of sampling, but no do_sample: it is set", name)
+        logger.warning("generation_config.json of %s has sampling options without do_sample: setting it", name)
     else:
         model.generation_config = GenerationConfig.from_model_config(model.config)
-        logger.warning("generation_config.json of %s is left out, since it is not valid (%s)", name, problem)
+        logger.warning("generation_config.json of %s is invalid (%s): ignoring it", name, problem)
 
 
-def _invalid(options: GenerationConfig) -> str | None:
-    """Say why transformers would not save options of generation; None if it would."""
+def _invalid_reason(options: GenerationConfig) -> str | None:
+    """Return why transformers would refuse to save generation options; None if it would not."""
     try:
         with quiet_transformers():
             options.validate(strict=True)
-    except Exception as error:  # values of wrong types may fail anywhere
+    except Exception as error:  # values of the wrong type may raise any exception
         return first_line(error)
     return None
 
@@ -342,10 +342,10 @@ def _invalid(options: GenerationConfig) -> str | None:
 def _check_size(name: str | Path, path: str) -> None:
     """Validate that a config does not describe a far larger model than the weights in its folder.
 
-    transformers allocates memory for parameters by the config, before it reports that the weights have other shapes.
+    transformers allocates memory as the config describes, before it reports that the weights have other shapes.
     """
     stored = sum(file.stat().st_size for file in Path(path).glob("*model*") if file.is_file())
-    if stored == 0:  # a name of the Hub
+    if stored == 0:  # a Hub name
         return
     described = meta_model(name).num_parameters()
     if described > 1e7 + _NUMBERS_PER_BYTE * stored:
@@ -365,23 +365,23 @@ def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[
 
 @contextmanager
 def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
-    """Raise whatever transformers raises as an `InputError`: a wrong config may fail anywhere, with any exception."""
+    """Convert any exception of transformers to an `InputError`: an invalid config may fail anywhere, in any way."""
     try:
         yield
     except RelexifyError:
         raise
     except BaseException as error:
-        # A panic of tokenizers, which is written in Rust, is no Exception.
+        # A Rust panic in tokenizers is not a subclass of Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise InputError(_message(what, name, error, local)) from error
 
 
 def _message(what: str, name: str | Path, error: BaseException, local: bool) -> str:
-    """Return what to report when transformers could not load a model or tokenizer."""
+    """Return the error message for a model or tokenizer that transformers could not load."""
     if "trust_remote_code" in str(error):
         return (
-            f"{name} needs Python code of its own, which relexify does not run: "
+            f"{name} needs its own Python code, which relexify does not run: "
             "give a model whose architecture is part of transformers"
         )
     if isinstance(error, UnpicklingError) or isinstance(error.__context__, UnpicklingError):

@@ -1,6 +1,6 @@
-"""What the name of a model means: a folder, a Hub name, or a package.
+"""Resolve the name of a model: a folder, a Hub name, or a packaged model.
 
-Neither torch nor transformers is imported, so that an unknown name is rejected at once.
+Neither torch nor transformers is imported, so that an unknown name is rejected immediately.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ __all__ = ["check_name", "must_be_local", "resolve", "unknown_name"]
 
 _HUB_TIMEOUT = 5.0  # seconds
 _FILES = {"model": ("config.json",), "tokenizer": ("tokenizer.json", "tokenizer*", "vocab*", "*.model")}
-"""Files that show what a folder holds, as patterns, the usual one first."""
+"""Patterns of files that identify a folder with a model or a tokenizer, the usual one first."""
 
 
 def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
-    """Return the name of a model, after validating that there is one, as far as that can be known without a download.
+    """Return the name of a model, after validating that the model exists, as far as possible without a download.
 
     Args:
         name: The name.
-        what: What will be loaded from it; a folder with a tokenizer need not hold a model.
+        what: The object that will be loaded; a folder with a tokenizer need not contain a model.
 
     Raises:
-        InputError: As for `resolve`, or it is a folder without a model, or neither on this machine nor within reach.
+        InputError: As for `resolve`, or it is a folder without a model, or is not on this machine and the Hub cannot be
+            reached.
     """
-    if name in PACKAGED:  # never read as a folder
+    if name in PACKAGED:  # such a name is never a folder
         return name
     folder = Path(resolve(name))
     if folder.is_dir():
         patterns = _FILES[what]
-        if not any(found for pattern in patterns for found in folder.glob(pattern)):
+        if not any(file for pattern in patterns for file in folder.glob(pattern)):
             raise InputError(
                 f"the folder {name} holds no {what}, since it has no {patterns[0]}: give another folder or name"
             )
@@ -48,7 +49,8 @@ def resolve(name: str | Path) -> str:
     """Return the folder or Hub name that `from_pretrained` understands.
 
     Raises:
-        InputError: It is a file, a path that does not exist, or a packaged model whose package is not installed.
+        InputError: The name is that of a file, of a path that does not exist, or of a packaged model whose package is
+            not installed.
     """
     if str(name) in PACKAGED:
         return str(unpacked(str(name)))
@@ -64,33 +66,34 @@ def resolve(name: str | Path) -> str:
 def must_be_local(name: str | Path) -> bool:
     """Return whether a model can only be loaded from this machine: it is a folder, or the Hub cannot be reached.
 
-    Checking first saves the half minute of retries that the Hub's client makes without a network.
+    Without a network, the Hub's client would retry for half a minute; this check avoids that.
     """
     if Path(name).is_dir():
         return True
-    from huggingface_hub import constants  # here and below, because folders need not wait for it
+    from huggingface_hub import constants  # imported here and below, because folders do not need it
 
     return constants.HF_HUB_OFFLINE or not _hub_answers(constants.ENDPOINT)
 
 
 def unknown_name(what: str, name: str | Path, reason: str | None = None) -> str:
-    """Return the message that there is no model of a name; it suggests a similar one.
+    """Return the error message for a name that does not exist; it suggests a similar name.
 
     Args:
-        what: What was to be loaded, such as `"model"`.
+        what: The object that was to be loaded, such as `"model"`.
         name: Its name.
-        reason: What the Hub answers; None if it cannot be reached.
+        reason: The answer of the Hub; None if it cannot be reached.
     """
-    known = [*PACKAGED, *(config.parent.name for config in Path().glob("*/config.json"))]
-    close = difflib.get_close_matches(str(name).lower(), known, n=1)
+    existing = [*PACKAGED, *(config.parent.name for config in Path().glob("*/config.json"))]
+    similar = difflib.get_close_matches(str(name).lower(), existing, n=1)
     if reason is None:
-        found = "on this machine, neither as a folder nor in the Hub's cache, and the Hub cannot be reached"
+        where = "on this machine, neither as a folder nor in the Hub's cache, and the Hub cannot be reached"
         advice = "check the name, or the network"
     else:
-        found, advice = f"here as a folder, and the Hub does not have it ({reason})", "check the name"
-    if close:
-        advice = f"did you mean {close[0]!r}?"
-    return f"there is no {what} {str(name)!r} {found}: {advice}"
+        where = f"here as a folder, and the Hub does not have it ({reason})"
+        advice = "check the name"
+    if similar:
+        advice = f"did you mean {similar[0]!r}?"
+    return f"there is no {what} {str(name)!r} {where}: {advice}"
 
 
 def _is_cached(name: str, what: str) -> bool:
@@ -99,16 +102,16 @@ def _is_cached(name: str, what: str) -> bool:
     files = ("config.json", *(["tokenizer.json", "tokenizer_config.json"] if what == "tokenizer" else []))
     try:
         return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
-    except ValueError:  # the Hub has no such names
+    except ValueError:  # not a valid Hub name
         return False
 
 
-@functools.cache  # a run loads several models and tokenizers
+@functools.cache  # because a run loads several models and tokenizers
 def _hub_answers(endpoint: str) -> bool:
     from huggingface_hub import get_session
 
     try:
         get_session().head(endpoint, timeout=_HUB_TIMEOUT)
-    except Exception:  # of httpx, httpx2 or requests, depending on the version of huggingface_hub
+    except Exception:  # from httpx, httpx2 or requests, depending on the version of huggingface_hub
         return False
     return True

@@ -1,4 +1,4 @@
-"""Number formats: what to compute in, and what to store parameters in. This module does not import torch."""
+"""Number formats for computing and for storing parameters. Importing this module does not import torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["PRECISIONS", "cast_parameters", "computes_in_bfloat16"]
 
 PRECISIONS = ("auto", "float32", "bfloat16")
-"""Values of the option `precision`: `auto` is bfloat16 on a GPU that supports it, else float32."""
+"""Values of the option `precision`: `auto` is bfloat16 on a GPU that supports it, and float32 otherwise."""
 
 Module = TypeVar("Module", bound="nn.Module")
 

@@ -1,7 +1,7 @@
-"""Use transformers without its progress bars and its remarks: the library is silent, and the command line has its own.
+"""Use transformers without its progress bars and messages: the library prints nothing; the command line has its own.
 
-Loading and saving models shows bars such as "Loading weights" and "Writing model shards". Bars of downloads from the
-Hub are left alone.
+Loading and saving models shows bars such as "Loading weights" and "Writing model shards". Progress bars of downloads
+from the Hub are not affected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["quiet_transformers", "save_model"]
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Hide the bars of transformers, and its messages below errors; its own settings are restored at the end."""
+    """Hide the progress bars of transformers and its messages below level ERROR; restore its settings at the end."""
     level = transformers_logging.get_verbosity()
     hook = transformers_logging.set_tqdm_hook(
         lambda factory, positional, named: transformers_logging.EmptyTqdm(*positional, **named)

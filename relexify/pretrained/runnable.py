@@ -1,4 +1,4 @@
-"""Run a model: without dropout, if its weights are finite and it fits into memory."""
+"""Run a model without dropout, and check that its weights are finite and that it fits into memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORKING = 1.1
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode for a while, which turns dropout off."""
+    """Put a model into evaluation mode, which turns off dropout, and restore its mode at the end."""
     was_training = model.training
     model.eval()
     try:
@@ -34,13 +34,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def check_finite(model: PreTrainedModel) -> None:
     """Validate that no parameter has NaN or infinite values.
 
-    This reads every parameter, so call it where they are read anyway: a large model may be mapped from files.
+    This reads every parameter, so call it only where they are read anyway: a large model may be memory-mapped.
 
     Raises:
-        InputError: One has.
+        InputError: A parameter has such values.
     """
     for name, parameter in model.named_parameters():
-        # Least and largest value: one pass and no copy, and both are NaN if any value is.
+        # The minimum and the maximum take one pass and no copy; both are NaN if any value is NaN.
         if parameter.numel() and not torch.stack(parameter.detach().aminmax()).isfinite().all():
             raise InputError(
                 f"the parameter {name} of {type(model).__name__} has NaN or infinite values: the weights are damaged, "
@@ -49,9 +49,9 @@ def check_finite(model: PreTrainedModel) -> None:
 
 
 def memory_shortage(model: PreTrainedModel, device: str) -> str | None:
-    """Say by how much a model does not fit into memory; None if it fits.
+    """Return a description of the needed and the free memory if a model does not fit, and None if it does.
 
-    Parameters that are mapped from files count, because a forward pass reads all of them.
+    Memory-mapped parameters are included, because a forward pass reads all of them.
     """
     needed, free = _WORKING * model.get_memory_footprint(), free_memory(device)
     if needed <= free:
@@ -64,9 +64,9 @@ def free_memory(device: str) -> int:
     if torch.device(device).type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     free = int(psutil.virtual_memory().available)
-    group = Path("/sys/fs/cgroup")  # version 2; the root of a machine without containers has no such files
+    group = Path("/sys/fs/cgroup")  # version 2; these files do not exist outside of containers
     try:
         limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-    except (OSError, ValueError):  # a limit that is not set reads `max`
+    except (OSError, ValueError):  # without a limit, the file contains `max`
         return free
     return min(free, limit - used)

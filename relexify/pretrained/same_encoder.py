@@ -1,4 +1,4 @@
-"""Whether two models share an encoder: the same parameters, apart from those of the vocabulary."""
+"""Check that two models share an encoder: their parameters are the same, except those of the vocabulary."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def check_same_encoder(
     *,
     names: tuple[str, str] = ("one model", "the other"),
 ) -> None:
-    """Validate that two models are built alike, apart from the number of their tokens; values may differ.
+    """Validate that all shapes of two models are equal, except for the number of tokens; values may differ.
 
     Args:
-        first: A model, or its encoder alone.
-        second: The same of the other model.
+        first: A model, or only its encoder.
+        second: The other model, or only its encoder.
         lexical: Names of the parameters and buffers with one entry per token.
-        names: What the message calls the two.
+        names: The names of the two models in messages.
 
     Raises:
         GraftError: Their parameters have different shapes, or they count positions from different padding ids.
@@ -44,7 +44,8 @@ def check_same_encoder(
                 f"{_shown(other_shape)} in {names[1]}; give the model that the other was transferred from, and the "
                 "other as relexify transfer wrote it"
             )
-    # Models are rebuilt from their configs, so these decide; the module only shows whether the padding id matters.
+    # Models are rebuilt from their configs, so compare the padding ids there; the module only shows whether they
+    # matter.
     padding, other_padding = (
         None if position_padding(model) is None else model.config.pad_token_id for model in (first, second)
     )
@@ -56,11 +57,11 @@ def check_same_encoder(
 
 
 def warn_if_trained_apart(first: PreTrainedModel, second: PreTrainedModel, lexical: Collection[str]) -> None:
-    """Warn if the encoders of two models that are built alike have different values, where that of the first is used.
+    """Warn if the encoders of two models, which have equal shapes, have different values; that of the first is used.
 
     Args:
-        first: A model, or its encoder alone.
-        second: The same of the other model.
+        first: A model, or only its encoder.
+        second: The other model, or only its encoder.
         lexical: Names of the parameters and buffers with one entry per token.
     """
     values, other_values = _state(first), _state(second)
@@ -76,7 +77,7 @@ def warn_if_trained_apart(first: PreTrainedModel, second: PreTrainedModel, lexic
 
 
 def _state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Return all parameters and buffers but the pooler's, which is part of a head: classifiers have one."""
+    """Return all parameters and buffers except those of the pooler, which belongs to the head of classifiers."""
     return {name: tensor for name, tensor in model.state_dict().items() if "pooler" not in name.split(".")}
 
 

@@ -1,4 +1,4 @@
-"""How the windows of text begin that a decoder reads: with the special tokens that its tokenizer puts before a text."""
+"""The beginning of the windows that a decoder reads: the special tokens that its tokenizer puts before a text."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ __all__ = ["begin_windows", "extra_length", "text_start"]
 
 
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids of the special tokens that the tokenizer itself puts before a text, for a decoder.
+    """Return the ids of the special tokens that a decoder's tokenizer puts before a text.
 
-    Decoders such as Llama and Gemma were trained with their beginning-of-text token as the first token of a text, and
-    are used with it; XGLM with its end token, GLM with two tokens, others with none.
+    Decoders such as Llama and Gemma are trained and used with a beginning-of-text token as the first token of a text;
+    XGLM is with its end token, GLM with two tokens, and others with none.
     """
-    framed: list[int] = tokenizer("a").input_ids
+    with_special: list[int] = tokenizer("a").input_ids
     text: list[int] = tokenizer("a", add_special_tokens=False).input_ids
-    starts = (index for index in range(len(framed)) if framed[index : index + len(text)] == text)
-    return framed[: next(starts, 0)] if text else []
+    starts = (index for index in range(len(with_special)) if with_special[index : index + len(text)] == text)
+    return with_special[: next(starts, 0)] if text else []
 
 
 def extra_length(start: Sequence[int]) -> int:
-    """Return how many positions `begin_windows` adds: the last special token takes the place of another token."""
+    """Return how many positions `begin_windows` adds: all special tokens but the last, which replaces another token."""
     return max(0, len(start) - 1)
 
 
 def begin_windows(start: Sequence[int], inputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Let windows of text begin as the decoder is used.
+    """Put the special tokens of a text's beginning at the beginning of each window.
 
     Args:
         start: The special tokens of `text_start`. The last of them predicts the first label, instead of the token
             before it in the text; the others have no label.
-        inputs: Tokens of the text, from the one before the first label [windows × length].
-        labels: The token after each of them [windows × length].
+        inputs: Tokens of the text, beginning with the token before the first label [windows × length].
+        labels: The token after each input token [windows × length].
 
     Returns:
         Inputs and labels, each [windows × (length + `extra_length`)].

@@ -1,4 +1,4 @@
-"""Train a tokenizer like that of a model, save tokenizers, and read their chat templates."""
+"""Train a tokenizer of the same type as a model's, save tokenizers, and read their chat templates."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = [
 ]
 
 MOST_TEXT = 500_000_000
-"""Bytes of text that a tokenizer is trained on, at most."""
+"""Maximum size of the text that a tokenizer is trained on, in bytes."""
 SAMPLED_TEXT = 500_000
-"""Characters from all over a text that show whether it has combining marks, or an ı."""
+"""Number of characters, sampled throughout a text, that show whether it has combining marks, or an ı."""
 _MESSAGE = "\u2063message\u2063"
 """A message that no template contains."""
 _LOADING = ("is_local", "local_files_only")
-"""Options of `from_pretrained` that say nothing about a tokenizer."""
+"""Options of `from_pretrained` that describe the loading, not the tokenizer."""
 _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
-"""Three words in a row: names of roles and special tokens are shorter."""
+"""At least three consecutive words: names of roles and special tokens are shorter."""
 _SETTINGS = (
     "add_prefix_space",
     "chat_control_tokens",
@@ -50,7 +50,7 @@ _SETTINGS = (
     "split_special_tokens",
     "truncation_side",
 )
-"""Settings that every class of tokenizers has, besides the special tokens."""
+"""Settings that every tokenizer class has, besides the special tokens."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,18 +62,20 @@ def train_tokenizer(
     vocab_size: int,
     config: PreTrainedConfig | None = None,
 ) -> PreTrainedTokenizerFast:
-    """Train a tokenizer for the language of a corpus, built like another tokenizer.
+    """Train a tokenizer for the language of a corpus, of the same type as another tokenizer.
 
-    Of a corpus with more than `MOST_TEXT` bytes, a sample is used: all its different words have to be in memory. If the
-    text has combining marks, words are not cut at them, and none are deleted, even if the other tokenizer does so. If
-    the text tells i and ı apart, a tokenizer in lower case does so too. But for some models, transformers would not
-    load such a tokenizer as it was saved, and then it is built like the other.
+    If a corpus has more than `MOST_TEXT` bytes, a sample is used, because all distinct words have to fit in memory.
+
+    If the text has combining marks, the trained tokenizer neither splits words at them nor deletes them, even if the
+    other tokenizer does. If the text distinguishes i and ı, a tokenizer that lower-cases does so too. For some models,
+    however, transformers would not load such a tokenizer as it was saved; in that case, the text is treated as by the
+    other tokenizer.
 
     Args:
-        corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
+        corpus: Anything that `Corpus.open` accepts: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
         like: A transformers tokenizer, or the name of one.
-        vocab_size: Tokens of the vocabulary, special tokens included.
-        config: Config of the model that it is for.
+        vocab_size: Number of tokens in the vocabulary, including special tokens.
+        config: Config of the model that the tokenizer is for.
     """
     whole = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     text = whole.bounded(MOST_TEXT)
@@ -82,13 +84,13 @@ def train_tokenizer(
     for adapted, good, bad in (
         (
             keep_marks,
-            "the text has combining marks: the tokenizer is not to cut words at them, nor to delete them",
-            "cuts words at combining marks, or deletes them, so the text takes more tokens",
+            "the text has combining marks: the tokenizer will neither split words at them nor delete them",
+            "splits words at combining marks or deletes them, so the text needs more tokens",
         ),
         (
             lower_dotless_i,
-            "the text tells i and ı apart: the tokenizer is to write I as ı and İ as i in lower case",
-            "writes I and İ with the wrong letters in lower case, so words at the start of a sentence differ",
+            "the text distinguishes i and ı: the tokenizer will lower-case I to ı and İ to i",
+            "lower-cases I and İ to the wrong letters, so words differ at the start of a sentence",
         ),
     ):
         if (backend := adapted(backend_of(pattern), sample)) is None:
@@ -117,12 +119,12 @@ def train_joint_tokenizer(
     Args:
         corpora: The text of each language, as for `train_tokenizer`.
         like: The tokenizer of the model, or the name of one; of any family.
-        vocab_size: Tokens of the vocabulary, special tokens included.
-        alphabet: Maximum number of different characters; rarer ones become unknown.
-        lowercase: Write everything in lower case, without accents.
+        vocab_size: Number of tokens in the vocabulary, including special tokens.
+        alphabet: Maximum number of distinct characters; rarer ones become unknown.
+        lowercase: Convert text to lower case and remove accents.
 
     Raises:
-        InputError: The vocabulary is too small for alphabet and special tokens.
+        InputError: The vocabulary is too small for the alphabet and the special tokens.
         EvidenceError: There is no text.
     """
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
@@ -134,27 +136,28 @@ def train_joint_tokenizer(
 
 
 def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTrainedConfig, text: str) -> None:
-    """Validate that a tokenizer encodes a text as its file says, and will do so in the folder of a model.
+    """Validate that a tokenizer encodes a text in the same way when it is loaded from the folder of a model.
 
-    transformers chooses the class of a tokenizer by the type of the model beside it, and some classes keep only the
-    vocabulary of a file: that of Qwen2 replaces normaliser and pre-tokenizer.
+    transformers chooses the class of a tokenizer by the type of the model in the same folder, and some classes use only
+    the vocabulary of the file: that of Qwen2 replaces normaliser and pre-tokenizer. If this already happens when the
+    tokenizer is loaded from its own file, a warning is logged.
 
     Args:
         tokenizer: The tokenizer, loaded.
         name: Its name, as for `load_tokenizer`.
         config: Config of the model that it is for.
-        text: Some text.
+        text: The text to encode.
 
     Raises:
-        InputError: The model's folder would be loaded with a tokenizer that encodes the text otherwise.
+        InputError: The tokenizer in the model's folder would be loaded as one that encodes the text differently.
     """
     file = Path(resolve(name)) / "tokenizer.json"
-    if file.is_file() and (shown := _encoded_otherwise(Tokenizer.from_file(str(file)), backend_of(tokenizer), text)):
+    if file.is_file() and (example := _difference(Tokenizer.from_file(str(file)), backend_of(tokenizer), text)):
         logger.warning(
-            "transformers loads %s as %s, which encodes some text otherwise than the file says, such as %r",
+            "transformers loads %s as %s, which encodes some text differently from the file, such as %r",
             file,
             type(tokenizer).__name__,
-            shown,
+            example,
         )
     reason = ""
     try:
@@ -162,12 +165,12 @@ def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTra
     except InputError as error:
         reason = f"could not load it ({first_line(error.__cause__ or error)})"
     else:
-        if shown := _encoded_otherwise(backend_of(tokenizer), backend_of(loaded), text):
-            reason = f"would load it as {type(loaded).__name__}, which encodes text otherwise, such as {shown!r}"
+        if example := _difference(backend_of(tokenizer), backend_of(loaded), text):
+            reason = f"would load it as {type(loaded).__name__}, which encodes text differently, such as {example!r}"
     if reason:
         raise InputError(
-            f"the tokenizer of {name} cannot be used with a model of type {config.model_type}, beside which "
-            f"transformers {reason}: leave it out, so that one is trained, or give that of a model of this type"
+            f"the tokenizer of {name} cannot be used with a model of type {config.model_type}: in the folder of the "
+            f"model, transformers {reason}; leave it out, so that one is trained, or give that of a model of this type"
         )
 
 
@@ -175,10 +178,10 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write the files of a tokenizer.
 
     Raises:
-        OSError: They cannot be written; tokenizers itself raises a plain `Exception`.
+        OSError: They cannot be written; the package tokenizers raises a plain `Exception`, which is converted.
     """
     options = tokenizer.init_kwargs
-    # transformers saves how the tokenizer was loaded on this machine with it.
+    # transformers would also save the options with which the tokenizer was loaded on this machine.
     tokenizer.init_kwargs = {name: value for name, value in options.items() if name not in _LOADING}
     try:
         tokenizer.save_pretrained(folder)
@@ -191,38 +194,39 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
-    """Return the text that the chat template puts before the first message of a user, in the source model's language.
+    """Return the system prompt that the chat template itself puts before the first message of a user.
 
     Returns:
-        None if there is no template, or it adds nothing but names of roles and special tokens.
+        The prompt, in the source model's language; None if there is no template, or it adds only names of roles and
+        special tokens.
     """
     if not tokenizer.chat_template:
         return None
     try:
-        written = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
-    except Exception:  # it needs more than a message of a user, or is damaged: a template is a program
+        chat = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
+    except Exception:  # the template, which is a program, needs more than one user message, or is damaged
         return None
-    found = _SENTENCE.search(written.partition(_MESSAGE)[0])
-    return found[0].strip() if found else None
+    sentence = _SENTENCE.search(chat.partition(_MESSAGE)[0])
+    return sentence[0].strip() if sentence else None
 
 
-def _encoded_otherwise(first: Tokenizer, second: Tokenizer, text: str) -> str:
-    """Return the first few characters that two tokenizers encode differently; empty if there are none."""
+def _difference(first: Tokenizer, second: Tokenizer, text: str) -> str:
+    """Return the first characters that two tokenizers encode differently; an empty string if there are none."""
     lines = text.split("\n")
     encoded = [backend.encode_batch(lines, add_special_tokens=False) for backend in (first, second)]
     for line, one, other in zip(lines, encoded[0], encoded[1], strict=True):
         if one.ids != other.ids:
-            same = next((i for i, (a, b) in enumerate(zip(one.ids, other.ids, strict=False)) if a != b), 0)
-            start: int = one.offsets[same][0] if one.offsets else 0
+            differing = next((i for i, (a, b) in enumerate(zip(one.ids, other.ids, strict=False)) if a != b), 0)
+            start: int = one.offsets[differing][0] if one.offsets else 0
             return line[start : start + 20].strip() or line[:20]
     return ""
 
 
 def _is_loaded_unchanged(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> bool:
     """Whether transformers loads a tokenizer from a model's folder as it was saved; for Qwen2, it replaces parts."""
-    loaded = backend_of(_reloaded(tokenizer, config))
-    parts = [json.loads(each.to_str()) for each in (loaded, backend_of(tokenizer))]
-    return all(parts[0][name] == parts[1][name] for name in ("normalizer", "pre_tokenizer", "decoder"))
+    loaded = json.loads(backend_of(_reloaded(tokenizer, config)).to_str())
+    saved = json.loads(backend_of(tokenizer).to_str())
+    return all(loaded[name] == saved[name] for name in ("normalizer", "pre_tokenizer", "decoder"))
 
 
 def _reloaded(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
@@ -234,11 +238,12 @@ def _reloaded(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> P
 
 
 def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: str | None) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of the general class with the settings of another.
+    """Return a tokenizer of the generic class, with the settings of another.
 
-    Classes of single models, such as `GPT2Tokenizer`, load only a vocabulary, and build the rest themselves.
+    Model-specific classes, such as `GPT2Tokenizer`, load only the vocabulary, and rebuild everything else.
     """
-    given = {name: getattr(like, name, None) for name in _SETTINGS} | like.special_tokens_map | {"unk_token": unk_token}
+    settings = {name: getattr(like, name, None) for name in _SETTINGS} | like.special_tokens_map
+    settings["unk_token"] = unk_token
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, **{name: value for name, value in given.items() if value is not None}
+        tokenizer_object=backend, **{name: value for name, value in settings.items() if value is not None}
     )

@@ -1,11 +1,12 @@
 """Score a language model on text: bits per byte and perplexity.
 
-score.py          one measured number, and how it is written
+score.py          one measured number, and how it is formatted
 bits.py           score a model of any architecture
-windows.py        held-out text as windows in which every token is predicted once
-masked_words.py   whole words, to compare masked language models with different vocabularies
+windows.py        split held-out text into windows in which every token is predicted once
+masked_words.py   predict whole words, to compare masked language models with different vocabularies
 
-All but score.py need torch; their names are imported at first use, so that a report reads scores without it.
+All files except score.py need torch. Their names are imported at first use, so that a report can read scores without
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name that needs torch at first use."""
+    """Import a name that needs torch when it is first used."""
     if name in _MODULES:
         return getattr(import_module(f"relexify.scoring.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'relexify.scoring' has no attribute {name!r}")

@@ -1,10 +1,10 @@
 """Bits per byte and perplexity: how well a language model predicts text.
 
-Perplexity counts tokens, so it changes with the tokenizer; bits per byte does not, and compares models with different
-vocabularies. A decoder predicts every token from those before it. An encoder predicts every token once, from both
-sides, with one token in seven masked at a time; its perplexity is a pseudo-perplexity. An encoder-decoder reads the
-first half of a paragraph and predicts the second. Scores are comparable among models of one architecture, not across
-architectures.
+Perplexity is per token, so it depends on the tokenizer. Bits per byte do not, so they compare models with different
+vocabularies. A decoder predicts every token from the tokens before it. An encoder predicts every token once, from its
+context on both sides, with one token in seven masked at a time; its perplexity is a pseudo-perplexity. An
+encoder-decoder reads the first half of a paragraph and predicts the second. Scores can be compared between models of
+the same architecture, but not across architectures.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _METRICS = {
     "encoder": "masked bits per byte",
     "encoder-decoder": "bits per byte of the second half",
 }
-_MOST_NATS = 700.0  # exp of more overflows a float
+_MAX_NATS = 700.0  # the exponential of a larger number overflows a float
 
 
 def bits_per_byte(
@@ -59,13 +59,13 @@ def bits_per_byte(
         model: A decoder, a masked language model or an encoder-decoder.
         tokenizer: Its tokenizer.
         text: Held-out text, one paragraph per line.
-        window: Tokens that the model sees at once.
-        batch: Windows at a time.
-        tokens: If given, only the first `tokens` of the vocabulary can be predicted; the text must have no others.
+        window: Number of tokens that the model reads at once.
+        batch: Number of windows in a batch.
+        tokens: If given, only the first `tokens` of the vocabulary can be predicted; the text must contain no others.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
-        VocabularyError: The tokenizer is not the model's.
+        VocabularyError: The tokenizer does not match the model.
     """
     return language_model_scores(model, tokenizer, text.split("\n"), window=window, batch=batch, tokens=tokens)[0]
 
@@ -86,15 +86,15 @@ def language_model_scores(
         model: A decoder, a masked language model or an encoder-decoder.
         tokenizer: Its tokenizer.
         paragraphs: Held-out text.
-        window: Tokens that the model sees at once.
-        batch: Windows at a time.
-        mask_stride: Mask every n-th token of an encoder's window at a time; None masks a single token, as in the
-            pseudo-perplexity of Salazar et al. (2020).
+        window: Number of tokens that the model reads at once.
+        batch: Number of windows in a batch.
+        mask_stride: For an encoder, mask every n-th token of a window at a time; None masks a single token at a time,
+            as in the pseudo-perplexity of Salazar et al. (2020).
         tokens: As in `bits_per_byte`.
 
     Raises:
         InputError: There is no text, the model has no language-modelling head, or its weights have NaN.
-        VocabularyError: The tokenizer is not the model's.
+        VocabularyError: The tokenizer does not match the model.
     """
     kind = architecture_of(model)
     if kind == "headless":
@@ -113,7 +113,7 @@ def language_model_scores(
                     nats += batch_nats(model, held_out.inputs[part], held_out.labels[part], tokens=tokens)
                     advance(len(held_out.inputs[part]))
     if not math.isfinite(nats):
-        check_finite(model)  # says which parameter is to blame; if none is, activations overflow
+        check_finite(model)  # raises an error that names the parameter; if all are finite, activations overflowed
     return scores_of(nats, count, size, kind)
 
 
@@ -122,12 +122,12 @@ def scores_of(nats: float, tokens: int, size: int, kind: Architecture) -> tuple[
 
     Args:
         nats: Summed negative log likelihood of a text.
-        tokens: Number of tokens it is the sum of.
-        size: Number of bytes of the text.
-        kind: The architecture of the model, which names the scores.
+        tokens: Number of tokens in the sum.
+        size: Size of the text in bytes.
+        kind: The architecture of the model, which determines the names of the scores.
     """
     bits = nats / math.log(2) / size
-    perplexity = math.exp(min(nats / tokens, _MOST_NATS)) if math.isfinite(nats) else math.nan
+    perplexity = math.exp(min(nats / tokens, _MAX_NATS)) if math.isfinite(nats) else math.nan
     name = "pseudo-perplexity" if kind == "encoder" else "perplexity"
     return (
         Score(TASK, _METRICS[kind], bits, higher_is_better=False, examples=size, unit="bytes"),
@@ -145,19 +145,19 @@ def bits_per_word(
 ) -> Score:
     """Score a masked language model as TreLM does (section 6.1): mean bits per token, each token masked once.
 
-    Which tokens are masked together depends on the text alone, so models with the same tokenizer predict the same
-    tokens. Models with different tokenizers cannot be compared: use bits per byte.
+    The choice of tokens that are masked together depends only on the text, so models with the same tokenizer predict
+    the same tokens. Models with different tokenizers cannot be compared: use bits per byte.
 
     Args:
-        model: A masked language model; one with several languages reads its last one.
+        model: A masked language model; if it has several languages, the last one is used.
         tokenizer: Its tokenizer.
         paragraphs: Held-out text.
-        window: Tokens that the model sees at once.
-        batch: Windows at a time.
+        window: Number of tokens that the model reads at once.
+        batch: Number of windows in a batch.
 
     Raises:
         InputError: There is no text, or the model is not a masked language model.
-        VocabularyError: The tokenizer is not the model's.
+        VocabularyError: The tokenizer does not match the model.
     """
     if architecture_of(model) != "encoder":
         raise InputError(f"{type(model).__name__} is not a masked language model: measure bits per byte instead")
@@ -166,7 +166,7 @@ def bits_per_word(
 
 
 def bits_per_word_of(perplexity: float, tokens: int) -> Score:
-    """Return bits per word from a pseudo-perplexity over a number of tokens."""
+    """Return bits per word, given a pseudo-perplexity that was measured on a number of tokens."""
     bits = math.log2(perplexity)
     return Score(TASK, "bits per word", bits, higher_is_better=False, examples=tokens, unit="tokens")
 
@@ -180,13 +180,12 @@ def batch_nats(model: PreTrainedModel, inputs: np.ndarray, labels: np.ndarray, *
         labels: The token to predict at each position, `IGNORED` for none [n × length].
         tokens: As in `bits_per_byte`.
     """
-    wanted = torch.from_numpy(labels).to(model.device)
     logits = model(input_ids=torch.from_numpy(inputs).to(model.device)).logits
-    return _labelled_nats(logits[..., :tokens], wanted)
+    return _labelled_nats(logits[..., :tokens], torch.from_numpy(labels).to(model.device))
 
 
 def _labelled_nats(logits: torch.Tensor, labels: torch.Tensor) -> float:
-    # In float32 only where there are labels: the logits of a whole window may be most of the memory.
+    # Convert only labelled positions to float32: the logits of a whole window may take most of the memory.
     labelled = labels != IGNORED
     return float(cross_entropy(logits[labelled].float(), labels[labelled], reduction="sum"))
 
@@ -199,10 +198,10 @@ def _second_half_nats(
     batch: int,
     tokens: int | None,
 ) -> tuple[float, int, int]:
-    """Return the summed negative log likelihood of the second halves of paragraphs, their tokens and their bytes.
+    """Return the summed negative log likelihood of the second halves of paragraphs, and their tokens and bytes.
 
     Raises:
-        InputError: No paragraph has two words.
+        InputError: No paragraph has at least two words.
     """
     examples: list[tuple[list[int], list[int]]] = []
     size = 0
@@ -210,34 +209,37 @@ def _second_half_nats(
         middle = _middle(paragraph)
         if middle is None:
             continue
-        written = tokenizer(paragraph[middle:], add_special_tokens=False, verbose=False).input_ids[:length]
-        examples.append((tokenizer(paragraph[:middle], verbose=False).input_ids[:length], written))
-        truncated = len(written) == length
-        size += len((tokenizer.decode(written) if truncated else paragraph[middle:]).encode())
+        first_half, second_half = paragraph[:middle], paragraph[middle:]
+        label_ids = tokenizer(second_half, add_special_tokens=False, verbose=False).input_ids[:length]
+        examples.append((tokenizer(first_half, verbose=False).input_ids[:length], label_ids))
+        # Count only the bytes that are predicted: those of the tokens that are left after truncation.
+        may_be_truncated = len(label_ids) == length
+        size += len((tokenizer.decode(label_ids) if may_be_truncated else second_half).encode())
     if not examples:
         raise InputError("the held-out text has no paragraph of two words to cut in half")
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     nats, count = 0.0, 0
     with track("measuring bits per byte", len(examples)) as advance:
         for start in range(0, len(examples), batch):
-            read, written_rows = zip(*examples[start : start + batch], strict=True)
-            labels = _padded(written_rows, IGNORED).to(model.device)
+            inputs, label_rows = zip(*examples[start : start + batch], strict=True)
+            labels = _padded(label_rows, IGNORED).to(model.device)
             logits = model(
-                input_ids=_padded(read, padding).to(model.device),
-                attention_mask=_padded([[1] * len(row) for row in read], 0).to(model.device),
+                input_ids=_padded(inputs, padding).to(model.device),
+                attention_mask=_padded([[1] * len(row) for row in inputs], 0).to(model.device),
                 labels=labels,
             ).logits
             nats += _labelled_nats(logits[..., :tokens], labels)
             count += int((labels != IGNORED).sum())
-            advance(len(read))
+            advance(len(inputs))
     return nats, count, size
 
 
 def _middle(paragraph: str) -> int | None:
-    """Return where the second half of a paragraph begins: at a space, or at a letter of a script without spaces.
+    """Return the position at which the second half of a paragraph begins.
 
     Returns:
-        None if it cannot be cut there.
+        The first position after the middle that has a space, or a letter of a script without spaces; None if there is
+        none.
     """
     half = len(paragraph) // 2
     for position in range(max(1, half), len(paragraph)):

@@ -1,10 +1,10 @@
 """Bits per byte of a masked language model that predicts whole words, to compare vocabularies.
 
-If single tokens are masked, the rest of their word stays visible, and a vocabulary that cuts words into more pieces has
-easier predictions to make. Here a word, the characters between two spaces, is masked as a whole and predicted
-piece by piece from its beginning, each piece given those before it. Words and their context are the same for every
-tokenizer, as long as 64 words fit into a window. Two differences remain: the number of masks tells how many pieces a
-word has, and a tokenizer without capitals or accents need not predict them.
+If single tokens are masked, the rest of their word stays visible, so predictions are easier with a vocabulary that
+splits words into more pieces. Here, a whole word (the characters between two spaces) is masked, and its pieces are
+predicted from left to right, each given the pieces before it. Words and their context are the same for every tokenizer,
+as long as 64 words fit into a window. Two differences remain: the number of masks reveals the number of pieces of a
+word, and a tokenizer that removes capitals or accents does not need to predict them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relexify.tokens import backend_of
 __all__ = ["bits_per_byte_of_words"]
 
 WORDS = 64
-"""Words that the model sees at once; fewer where they do not fit."""
+"""Number of words that the model reads at once; fewer if they do not fit into a window."""
 
 
 def bits_per_byte_of_words(
@@ -46,28 +46,29 @@ def bits_per_byte_of_words(
         model: A masked language model.
         tokenizer: Its tokenizer.
         paragraphs: Held-out text, in a language that is written with spaces; a string has one paragraph per line.
-        window: Tokens that the model can see at once.
-        batch: Sequences at a time.
+        window: Maximum number of tokens that the model reads at once.
+        batch: Number of sequences in a batch.
 
     Raises:
         InputError: There is no text, a word does not fit into a window, or the model is not a masked language model.
-        VocabularyError: The tokenizer is not the model's, or has no mask token or no fast backend.
+        VocabularyError: The tokenizer does not match the model, or has no mask token or no fast backend.
     """
     if architecture_of(model) != "encoder":
         raise InputError(f"{type(model).__name__} is not a masked language model: score it with masking=strided")
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
-    backend_of(tokenizer)  # raises for a slow tokenizer, which does not know the offsets of its tokens
+    backend_of(tokenizer)  # raises an error for a slow tokenizer, which cannot return the offsets of tokens
     check_fit(model, tokenizer)
     before, after = encoder_frame(tokenizer)
     body = min(window, usable_length(model) or window) - len(before) - len(after)
-    given = paragraphs.split("\n") if isinstance(paragraphs, str) else paragraphs
-    lines = [make_encodable(line) for line in given if line and not line.isspace()]
+    if isinstance(paragraphs, str):
+        paragraphs = paragraphs.split("\n")
+    lines = [make_encodable(line) for line in paragraphs if line and not line.isspace()]
     if not lines:
         raise InputError("there is no held-out text to measure on")
     segments = [segment for line in lines for segment in _segments(tokenizer, line.split(), body)]
     if not segments:
-        raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
+        raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it supports")
     warn_about_unknown(tokenizer, np.concatenate([ids for ids, _ in segments]))
     warn_about_normalisation(tokenizer, lines)
     total = 0.0
@@ -85,7 +86,7 @@ def bits_per_byte_of_words(
 def _segments(
     tokenizer: PreTrainedTokenizerFast, words: list[str], body: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the token ids of `WORDS` words at a time, and the index of the word of each token [n] each."""
+    """Yield segments of up to `WORDS` words, each as token ids [n] and, for each token, the index of its word [n]."""
     if len(words) > WORDS:
         for start in range(0, len(words), WORDS):
             yield from _segments(tokenizer, words[start : start + WORDS], body)
@@ -100,24 +101,25 @@ def _segments(
         for part in (words[: len(words) // 2], words[len(words) // 2 :]):
             yield from _segments(tokenizer, part, body)
     elif encoded.input_ids:
-        ends = np.cumsum([len(word) + 1 for word in words]) - 1  # a space is part of the word after it
+        ends = np.cumsum([len(word) + 1 for word in words]) - 1  # a space belongs to the word after it
         last = np.array([max(start, end - 1) for start, end in encoded.offset_mapping])
-        owners = np.minimum(np.searchsorted(ends, last, side="right"), len(words) - 1)
-        # The offsets of some tokens (a lone prefix, a byte) come before those of their neighbours; words only advance.
-        yield np.array(encoded.input_ids, dtype=np.int64), np.maximum.accumulate(owners)
+        word_of = np.minimum(np.searchsorted(ends, last, side="right"), len(words) - 1)
+        # The offsets of some tokens (a lone prefix, a byte) are lower than those of the token before them, which would
+        # assign them to an earlier word.
+        yield np.array(encoded.input_ids, dtype=np.int64), np.maximum.accumulate(word_of)
 
 
 def _masked_copies(
     ids: np.ndarray, words: np.ndarray, mask: int, before: list[int], after: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs and labels that predict every token once [copies × length] each."""
+    """Return inputs and labels in which every token is predicted once, [copies × length] each."""
     rank = np.arange(len(ids)) - np.searchsorted(words, words)  # index of a token within its word
     inputs, labels = [], []
     for first in range(MASK_STRIDE):
-        chosen = words % MASK_STRIDE == first
-        for piece in range(int(rank[chosen].max(initial=-1)) + 1):
-            inputs.append(np.where(chosen & (rank >= piece), mask, ids))
-            labels.append(np.where(chosen & (rank == piece), ids, IGNORED))
+        masked = words % MASK_STRIDE == first
+        for piece in range(int(rank[masked].max(initial=-1)) + 1):
+            inputs.append(np.where(masked & (rank >= piece), mask, ids))
+            labels.append(np.where(masked & (rank == piece), ids, IGNORED))
     start, end = (np.tile(np.array(part, dtype=np.int64), (len(inputs), 1)) for part in (before, after))
     return (
         np.hstack([start, np.stack(inputs), end]),

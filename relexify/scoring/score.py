@@ -1,4 +1,4 @@
-"""One measured number, and how it is written. Nothing here needs torch: reports of finished runs read scores too."""
+"""One measured number, and how it is formatted. This file does not need torch, because reports also read scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["WINDOW", "Score", "format_perplexity", "format_score"]
 
 WINDOW = 512
-"""Tokens that a model sees at once, unless something else is requested."""
+"""Default number of tokens that a model reads at once."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Score:
         value: The number.
         higher_is_better: Whether a higher value is better.
         examples: Number of units that it was measured on.
-        unit: What they are: bytes, words, entities, ….
+        unit: The unit: bytes, words, entities, ….
     """
 
     task: str
@@ -33,19 +33,19 @@ class Score:
 
     @property
     def measured_on(self) -> str:
-        """What it was measured on: `"4,330 entities"`."""
+        """The number and the unit that it was measured on: `"4,330 entities"`."""
         return f"{self.examples:,} {self.unit}"
 
 
 def format_score(score: Score) -> str:
-    """Return the value of a score as text; a perplexity with as many digits as are significant."""
+    """Return the value of a score as text; a perplexity is rounded to its significant digits."""
     if score.metric.endswith("perplexity"):
         return format_perplexity(score.value)
     return f"{score.value:.4f}"
 
 
 def format_perplexity(value: float) -> str:
-    """Return a perplexity with as many digits as are significant."""
+    """Return a perplexity as text, rounded to its significant digits."""
     if not math.isfinite(value) or value >= 1e6:
         return f"{value:.1e}"
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"

@@ -1,9 +1,9 @@
-"""Held-out text as windows of equal length, in which every token is predicted exactly once.
+"""Split held-out text into windows of equal length, in which every token is predicted exactly once.
 
-A text is a sequence of paragraphs. Each ends with the separator that training puts there, which stands for a line break
-and counts as one byte. No window is padded: the last one overlaps the one before it, and tokens that it repeats have no
-labels. A decoder's windows begin with the token that its tokenizer puts before a text; if there is none, with the token
-before the first label.
+A text is a sequence of paragraphs. Each paragraph ends with the same separator as in training, which stands for a line
+break and counts as one byte. No window is padded: the last window overlaps the one before it, and tokens that it
+repeats have no labels. A decoder's windows begin with the token that its tokenizer puts before a text or, if there is
+none, with the token before the first label.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 MASK_STRIDE = 7
-"""A masked language model has one token in this many masked at a time: about the 15 % that it was trained with."""
+"""For a masked language model, one token in this many is masked at a time: about the 15 % that it was trained with."""
 UNKNOWN_SHARE = 0.01
-"""Warn if more than this share of the tokens is unknown."""
+"""Share of unknown tokens above which a warning is logged."""
 NORMALISED_SHARE = 0.02
-"""Warn if the tokenizer's normaliser changes the size of the text by more than this share of its bytes."""
+"""Share of the bytes of a text that a normaliser may add or remove; above it, a warning is logged."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ class HeldOut:
     """Text to score on.
 
     Attributes:
-        inputs: Token ids that the model sees [windows × length].
-        labels: The token to predict at each position, `IGNORED` for none; the next token for a decoder, the masked one
-            for an encoder [windows × length].
+        inputs: Token ids that the model reads [windows × length].
+        labels: The token to predict at each position [windows × length], `IGNORED` for none. For a decoder, this is the
+            next token, for an encoder, the masked one.
         tokens: Number of labels.
-        bytes: Number of bytes of text that they stand for.
+        bytes: Size in bytes of the text that the labels stand for.
     """
 
     inputs: np.ndarray
@@ -67,18 +67,18 @@ def held_out_windows(
     length: int = WINDOW,
     mask_stride: int | None = MASK_STRIDE,
 ) -> HeldOut:
-    """Cut text into windows for a decoder or an encoder.
+    """Split text into windows for a decoder or an encoder.
 
     Args:
         tokenizer: The tokenizer of the model.
         paragraphs: The text.
         kind: The architecture of the model: `decoder` or `encoder`.
-        length: Tokens per window, special tokens included.
-        mask_stride: Mask every n-th token of an encoder's window at a time; None masks a single token, which takes as
-            many windows as there are tokens.
+        length: Number of tokens per window, including special tokens.
+        mask_stride: For an encoder, mask every n-th token of a window at a time; None masks a single token at a time,
+            which needs one window per token.
 
     Raises:
-        InputError: There is no text, or no room for it in a window.
+        InputError: There is no text, or a window has no room for it.
         VocabularyError: The tokenizer lacks a token that this architecture needs.
     """
     lines = [make_encodable(line) for line in paragraphs if line and not line.isspace()]
@@ -88,7 +88,7 @@ def held_out_windows(
     ids = [np.array([*row, separator]) for row in encoder_of(tokenizer).encode(lines)]
     stream, size = np.concatenate(ids), sum(len(line.encode()) for line in lines)
     if (stream == separator).all():
-        raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
+        raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it supports")
     warn_about_unknown(tokenizer, stream)
     warn_about_normalisation(tokenizer, lines)
     if kind == "decoder":
@@ -101,18 +101,20 @@ def held_out_windows(
 
 
 def sample_size(requested: int | None, device: str) -> int:
-    """Return how many bytes of held-out text to score on: those requested, or 400,000 with CUDA and 8,192 without.
+    """Return the number of bytes of held-out text to score on: as requested, or 400,000 with CUDA and 8,192 without.
 
-    On one device, transfer and training have the same default, so that the first score of a training is that of the
-    transfer. Training uses no GPU but those of CUDA: where there is another, it scores on a CPU. On 4,096 to 32,768
-    bytes of Swahili, scores of one model differ by up to 0.08 bits per byte, but the difference between a good and a
-    useless dictionary only by 0.015: on 8,192 bytes it is within 0.007 of that on 32,768.
+    On the same device, transfer and training have the same default, so that the first score of a training run is that
+    of the transfer. Training supports only CUDA GPUs; with any other GPU, it scores on the CPU.
+
+    Between 4,096 and 32,768 bytes of Swahili, the score of a model varies by up to 0.08 bits per byte, but the
+    difference between a good and a useless dictionary varies by only 0.015; on 8,192 bytes, it is within 0.007 of the
+    difference on 32,768 bytes.
     """
     return requested or (400_000 if device.startswith("cuda") else 8_192)
 
 
 def warn_about_unknown(tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> None:
-    """Warn if many tokens are unknown: they are easy to predict and say nothing, so scores look better than they are.
+    """Warn if many tokens are unknown: they are easy to predict but carry no information, so scores are too good.
 
     Args:
         tokenizer: The tokenizer.
@@ -153,38 +155,38 @@ def _decoder_windows(stream: np.ndarray, separator: int, length: int) -> tuple[n
     inputs, labels = [], []
     for start, repeated in _starts(len(stream), length):
         inputs.append(seen[start : start + length])
-        wanted = stream[start : start + length].copy()
-        wanted[:repeated] = IGNORED
-        labels.append(wanted)
+        window_labels = stream[start : start + length].copy()
+        window_labels[:repeated] = IGNORED
+        labels.append(window_labels)
     return np.stack(inputs), np.stack(labels)
 
 
 def _encoder_windows(
     tokenizer: PreTrainedTokenizerFast, stream: np.ndarray, separator: int, length: int, stride: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs and labels: copies of each window, which together mask every token but the separators once."""
+    """Return inputs and labels: copies of each window, in which every token except separators is masked once."""
     if tokenizer.mask_token_id is None:
         raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
     before, after = encoder_frame(tokenizer)
     body = min(length - len(before) - len(after), len(stream))
-    no_labels = np.full(len(before), IGNORED), np.full(len(after), IGNORED)
+    no_labels_before, no_labels_after = np.full(len(before), IGNORED), np.full(len(after), IGNORED)
     inputs, labels = [], []
     for start, repeated in _starts(len(stream), body):
         part = stream[start : start + body]
-        counts = (part != separator) & (np.arange(body) >= repeated)
+        is_predicted = (part != separator) & (np.arange(body) >= repeated)
         for first in range(min(stride or body, body)):
-            masked = counts & (np.arange(body) % (stride or body) == first)
+            masked = is_predicted & (np.arange(body) % (stride or body) == first)
             if not masked.any():
                 continue
             inputs.append(np.concatenate([before, np.where(masked, tokenizer.mask_token_id, part), after]))
-            labels.append(np.concatenate([no_labels[0], np.where(masked, part, IGNORED), no_labels[1]]))
+            labels.append(np.concatenate([no_labels_before, np.where(masked, part, IGNORED), no_labels_after]))
     return np.stack(inputs).astype(np.int64), np.stack(labels).astype(np.int64)
 
 
 def _starts(size: int, length: int) -> list[tuple[int, int]]:
-    """Return where the windows of a text start, and how many of their first tokens were in an earlier one."""
+    """Return the start of each window of a text, and how many of its first tokens were in an earlier window."""
     if length < 1:
-        raise InputError("a window leaves no room for text beside its special tokens: give longer windows")
+        raise InputError("a window has no room for text besides its special tokens: give longer windows")
     starts = list(range(0, size - length + 1, length))
     if starts[-1] + length < size:
         starts.append(size - length)

@@ -1,11 +1,11 @@
 """Text: corpora of any size and format, words, and invented languages.
 
 corpus.py          `Corpus`: text that is read as often as needed; splits and subsamples
-opening.py         find the files and data sets that a name stands for
-sources.py         read documents from each kind of them
-records.py         json lines and data sets of the Hub, for whoever reads records
+opening.py         find the files and data sets that a name refers to
+sources.py         read documents from each type of source
+records.py         read records from json lines and Hub data sets
 decoding.py        decompress and decode files in bounded memory
-remote.py          names of Hub data sets; download files behind a URL into the cache
+remote.py          names of Hub data sets; download files from a URL into the cache
 encodable.py       text that every tokenizer accepts, and its size
 words.py           split text into words
 casing.py          upper and lower case of words

@@ -6,35 +6,36 @@ from collections.abc import Collection
 
 __all__ = ["capitalised", "has_dotless_i", "spellings"]
 
-_LEAST_SHARE = 0.01
+_MIN_SHARE = 0.01
 
 
 def has_dotless_i(words: Collection[str]) -> bool:
-    """Whether the words are of a language with an ı: in Turkish one word in four has it, elsewhere only some names."""
-    return sum("ı" in word for word in words) > _LEAST_SHARE * len(words)
+    """Whether the words come from a language that uses ı: in Turkish one word in four does, elsewhere a few names."""
+    return sum("ı" in word for word in words) > _MIN_SHARE * len(words)
 
 
 def capitalised(word: str, *, dotless_i: bool = False) -> str:
-    """Return a word with a capital as its first letter.
+    """Return a word with its first letter capitalised.
 
     Args:
         word: The word.
-        dotless_i: Whether its language has an ı, so that the capital of i is İ.
+        dotless_i: Whether its language uses ı, so that the upper case of i is İ.
     """
     if dotless_i and word.startswith("i"):
         return f"İ{word[1:]}"
-    # Not `upper`: ǆ would become Ǆ, not ǅ, and Georgian, which begins no word with a capital, would get one.
+    # Not `upper`: it would turn ǆ into Ǆ, not ǅ, and capitalise Georgian, which writes no capitals.
     return word[:1].title() + word[1:]
 
 
 def spellings(word: str, *, dotless_i: bool = False) -> list[str]:
     """Return a word as it is, in lower case and in title case; some of them may be equal.
 
-    Where `str.title` takes a word apart, it follows with a single capital: "don't" is "Don'T" and "Don't".
+    If `str.title` capitalises more than the first letter, the form with a single capital is returned as well: "don't"
+    gives "Don'T" and "Don't".
 
     Args:
         word: The word.
-        dotless_i: Whether its language has an ı, so that the lower case of I is ı.
+        dotless_i: Whether its language uses ı, so that the lower case of I is ı.
     """
     if dotless_i:
         lower = word.replace("I\u0307", "i").replace("İ", "i").replace("I", "ı").lower()

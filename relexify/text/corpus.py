@@ -1,4 +1,4 @@
-"""A corpus: text in one language, read as often as needed, never held in memory."""
+"""A corpus: text in one language that can be read repeatedly and is never held in memory."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ __all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource", "parag
 logger = logging.getLogger(__name__)
 
 HELD_OUT_EVERY = 100
-"""If no held-out text is given, one line of the corpus in this many is held out."""
+"""If no held-out text is given, one line in this many is held out of the corpus."""
 
 
 class NoText(InputError):
-    """A corpus can be read, but there is no text in it."""
+    """A corpus can be read, but contains no text."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The documents that a hash of their text selects: a side of a split, or a subsample.
+    """A part of a corpus, selected by a hash of each document's text: one side of a split, or a subsample.
 
     Attributes:
-        slots: Number of slots that the hash distributes documents over.
+        slots: Number of slots over which the hash distributes documents.
         first: The first slot of this part.
         end: The slot after its last one.
         salt: Distinguishes its hash from those of other parts.
-        purpose: What a small corpus may be too small for, for messages.
+        purpose: What the part is for; the error message about a corpus that is too small names it.
     """
 
     slots: int
@@ -54,20 +54,20 @@ class Part:
         return (self.end - self.first) / self.slots
 
     def holds(self, document: bytes) -> bool:
-        """Whether a document belongs to it."""
+        """Whether a document belongs to this part."""
         digest = hashlib.blake2b(document, digest_size=8, salt=self.salt).digest()
         return self.first <= int.from_bytes(digest, "little") % self.slots < self.end
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text in one language, read as often as needed, never held in memory.
+    """Text in one language that can be read repeatedly and is never held in memory.
 
-    Iterating yields one paragraph at a time: a line without its newline; blank lines are left out.
+    Iterating yields one paragraph at a time: a line without its newline; blank lines are skipped.
 
     Attributes:
         sources: Files, data sets or text in memory, in order.
-        parts: The parts that were selected, each from the one before; none for the whole text.
+        parts: The selected parts, each a part of the previous one; empty for the whole text.
         excluded: Text whose paragraphs are left out.
     """
 
@@ -77,18 +77,18 @@ class Corpus:
 
     @classmethod
     def open(cls, source: TextSource, *, text_field: str = "text") -> Corpus:
-        """Open files or a data set; nothing is read before it is needed, but files behind a URL are downloaded now.
+        """Open files or a data set; they are read only when needed, but files at a URL are downloaded now.
 
         Args:
             source: A path, a folder, a glob pattern, a URL that fsspec opens (`s3://…`), a Hub data set (`hf:NAME`,
                 `hf:NAME:CONFIG` or `hf:NAME:CONFIG:SPLIT`), several of these, a `datasets` object, or a corpus, which
-                is returned as it is.
-                Files are text, json lines or parquet, the first two also compressed (gz, xz, bz2, zst). `#FIELD` after
-                a name gives the field or column with the text, unless a file has exactly that name.
+                is returned unchanged.
+                Files are text, json lines or parquet; text and json lines may be compressed (gz, xz, bz2, zst).
+                `#FIELD` after a name selects the field or column with the text, unless a file has exactly that name.
             text_field: The default field or column with the text.
 
         Raises:
-            InputError: Nothing is found, or it is none of these.
+            InputError: Nothing is found, or the source is none of these.
             MissingExtra: An https URL needs a package that is not installed.
         """
         return source if isinstance(source, Corpus) else cls(find_sources(source, text_field))
@@ -98,15 +98,15 @@ class Corpus:
         """Create a corpus from lines in memory, or from a function that starts one pass over the lines.
 
         Raises:
-            InputError: The lines are a single text, or can be read only once.
+            InputError: The lines are a single string, or can be read only once.
         """
         if isinstance(lines, str) or not (callable(lines) or isinstance(lines, Sequence)):
-            raise InputError(f"lines cannot be taken from {describe_type(lines)}: give a list of texts or a function")
+            raise InputError(f"lines cannot be read from {describe_type(lines)}: give a list of texts or a function")
         return cls((Lines(lines),))
 
     @property
     def name(self) -> str:
-        """A name for messages: its only source, or the first and how many more."""
+        """A name for messages: that of the only source, or of the first one and the number of others."""
         first, more = self.sources[0].name, len(self.sources) - 1
         return f"{first} and {more} more" if more else first
 
@@ -115,7 +115,7 @@ class Corpus:
 
         Raises:
             InputError: A source cannot be read.
-            NoText: There is no text at all.
+            NoText: The corpus contains no text.
         """
         empty = True
         left_out = self._left_out
@@ -131,22 +131,23 @@ class Corpus:
                     empty = False
                     yield line
         if empty:
+            # If there is no text without the selection either, these raise the message for that.
             if self.excluded is not None:
-                Corpus(self.sources, self.parts).ensure_text()  # which says so, if there is no text at all
+                Corpus(self.sources, self.parts).ensure_text()
             elif self.parts:
-                Corpus(self.sources).ensure_text()  # which says so, if there is no text at all
+                Corpus(self.sources).ensure_text()
             raise NoText(self._no_text())
 
     def split(self, every: int = 100) -> tuple[Corpus, Corpus]:
-        """Split into a training and a held-out side, about one document in `every` held out.
+        """Split into a training and a held-out side, with about one document in `every` held out.
 
-        A hash of a document's text decides, so equal documents are on the same side, and documents never change sides
-        as a corpus grows. A document is a line of a text file, or the text of a whole record.
+        Documents are assigned by a hash of their text, so equal documents are on the same side, and no document changes
+        sides when the corpus grows. A document is a line of a text file, or the text of a whole record.
         """
         if every < 2:
             raise InputError(f"one document in {every} cannot be held out: give a number of two or more")
         salt = self._salt()
-        purpose = f"hold out one line in {every}"  # of few lines, all may be on either side
+        purpose = f"hold out one line in {every}"  # with few lines, one side may be empty
         training, held_out = Part(every, 1, every, salt, purpose), Part(every, 0, 1, salt, purpose)
         return self._part(training), self._part(held_out)
 
@@ -157,9 +158,9 @@ class Corpus:
     def subsample(self, limit: int, seed: int = 0) -> Corpus:
         """Select about `limit` bytes of text (UTF-8, with a newline after each paragraph).
 
-        A hash of a document's text and the seed decides, so the order of the text does not matter, and with the same
-        seed a smaller subsample is part of every larger one. Each side of a subsample's split is part of the same side
-        of the whole text's split. The text is read once to count it.
+        Documents are selected by a hash of their text and the seed, so the order of the text does not matter, and with
+        the same seed a smaller subsample is part of every larger one. If a subsample and the whole text are split, each
+        side of the subsample is part of the same side of the whole text. The text is read once to measure its size.
 
         Returns:
             The subsample, or the corpus itself if it has at most `limit` bytes.
@@ -186,7 +187,7 @@ class Corpus:
     def bounded(self, limit: int) -> Corpus:
         """Return the corpus if it has at most `limit` bytes of text, and otherwise a subsample of about that size.
 
-        The text is read once to count it, unless its files are small enough.
+        The text is read once to measure its size, unless its files are small enough.
         """
         size = self.size()
         if size is not None and size <= limit:
@@ -197,25 +198,19 @@ class Corpus:
         """Return the corpus if it contains any text.
 
         Raises:
-            InputError: It is empty or its beginning cannot be read.
+            InputError: The corpus is empty, or its beginning cannot be read.
         """
         next(iter(self))
         return self
 
     def ensure_not_held_out(self, held_out: Corpus) -> Corpus:
-        """Return the corpus if it has text besides the held-out text, judged by their sources alone.
+        """Return the corpus if it has text besides the held-out text; only their sources are compared, not their text.
 
         Raises:
             InputError: Each of its sources, or the same part of it, is also held-out text.
         """
-        own, other = (
-            {
-                replace(source, path=source.path.resolve()) if isinstance(source, TextFile) else source
-                for source in corpus.sources
-            }
-            for corpus in (self, held_out)
-        )
-        if own <= other and held_out.parts == self.parts[: len(held_out.parts)]:
+        is_held_out = self._resolved_sources() <= held_out._resolved_sources()
+        if is_held_out and held_out.parts == self.parts[: len(held_out.parts)]:
             raise InputError(
                 f"{self.name} is both the corpus and the held-out text: leave out the held-out text, and one line in "
                 f"{HELD_OUT_EVERY} is held out, or give other text"
@@ -227,51 +222,59 @@ class Corpus:
         return self._fingerprint
 
     def size(self) -> int | None:
-        """Return the bytes of text, or None if unknown without reading; for a part, an estimate."""
+        """Return the size of the text in bytes, estimated for a part; None if the text would have to be read for it."""
         sizes = [source.size() for source in self.sources]
         if None in sizes:
             return None
         return round(prod(part.share for part in self.parts) * sum(size or 0 for size in sizes))
 
     def describe(self) -> str:
-        """Return its name, with its size if that is known: `text.txt (1.5 MB)`."""
+        """Return the name, with the size if it is known: `text.txt (1.5 MB)`."""
         size = self.size()
         return self.name if size is None else f"{self.name} ({format_size(size)})"
 
     def sample_bytes(self, limit: int) -> str:
         r"""Return the first paragraphs that fit into `limit` bytes of UTF-8, joined by `\n`.
 
-        If they fill less than half of the limit, the next one is truncated between two characters, so that a few short
-        lines before a long document are not all of a sample.
+        If they fill less than half of the limit, the next one is added, truncated between two characters. Otherwise the
+        sample of a corpus that begins with a few short lines before a long document would be only these lines.
         """
-        taken: list[str] = []
+        sample: list[str] = []
         left = limit
         for line in self:
             encoded = line.encode("utf-8", "replace")
             if len(encoded) > left:
                 if left > limit / 2 and (beginning := encoded[:left].decode("utf-8", "ignore")):
-                    taken.append(beginning)
+                    sample.append(beginning)
                 break
-            taken.append(line)
+            sample.append(line)
             left -= len(encoded) + 1
-        return "\n".join(taken)
+        return "\n".join(sample)
 
     def sample_throughout(self, limit: int) -> str:
-        r"""Return up to `limit` characters in different pieces from all over the text, joined by `\n`."""
-        taken: dict[int, str] = {}
+        r"""Return up to `limit` characters in distinct pieces from throughout the text, joined by `\n`."""
+        sample: dict[int, str] = {}  # pieces by their hash
         length, every = 0, 1
         for piece in (line[start : start + _PIECE] for line in self for start in range(0, len(line), _PIECE)):
-            # A hash decides, because the lines of two languages may alternate.
-            number = crc32(piece.encode("utf-8", "surrogatepass"))
-            if number % every or number in taken:
+            # Select pieces by their hash, not their position: lines of two languages may alternate.
+            piece_hash = crc32(piece.encode("utf-8", "surrogatepass"))
+            if piece_hash % every or piece_hash in sample:
                 continue
-            taken[number] = piece
+            sample[piece_hash] = piece
             length += len(piece) + 1
-            while length > limit and len(taken) > 1:  # half of those up to here
+            # When the sample is full, halve the share of pieces that are selected, and drop the others.
+            while length > limit and len(sample) > 1:
                 every *= 2
-                taken = {each: piece for each, piece in taken.items() if each % every == 0}
-                length = sum(len(piece) + 1 for piece in taken.values())
-        return "\n".join(taken.values())[:limit]
+                sample = {key: piece for key, piece in sample.items() if key % every == 0}
+                length = sum(len(piece) + 1 for piece in sample.values())
+        return "\n".join(sample.values())[:limit]
+
+    def _resolved_sources(self) -> set[Source]:
+        """Return the sources, with absolute paths."""
+        return {
+            replace(source, path=source.path.resolve()) if isinstance(source, TextFile) else source
+            for source in self.sources
+        }
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -288,16 +291,20 @@ class Corpus:
 
     @cached_property
     def text_bytes(self) -> int:
-        """The bytes of text, counted; the size of a file includes blank lines and json syntax."""
+        """The exact size of the text in bytes; file sizes, in contrast, include blank lines and json syntax."""
         return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in self)
 
     def _part(self, part: Part) -> Corpus:
         return replace(self, parts=(*self.parts, part))
 
-    def _salt(self, draw: bytes = b"") -> bytes:
-        """Return a distinct salt for every nested selection, so that a part of a part is selected independently."""
-        depth = sum(part.salt[2:] == draw for part in self.parts)
-        return depth.to_bytes(2, "little") + draw
+    def _salt(self, selection: bytes = b"") -> bytes:
+        """Return a salt that differs at each level of nesting, so that a part of a part is selected independently.
+
+        Args:
+            selection: Identifies the selection: empty for a split, the seed for a subsample.
+        """
+        depth = sum(part.salt[2:] == selection for part in self.parts)
+        return depth.to_bytes(2, "little") + selection
 
     def _no_text(self) -> str:
         """Return an error message for a corpus without text."""
@@ -314,9 +321,9 @@ class Corpus:
 
 
 TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] | Corpus
-"""What `Corpus.open` takes: files, data sets of the Hub or in memory, or an opened corpus."""
+"""Anything that `Corpus.open` accepts: files, data sets of the Hub or in memory, or an open corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
-"""An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
+"""The type of an option for text: a name that `Corpus.open` or `Bitext.open` accepts, or an open corpus."""
 
 
 def paragraph_digest(paragraph: str) -> bytes:

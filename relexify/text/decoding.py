@@ -1,7 +1,7 @@
 """Read files in bounded memory: decompress, decode and validate them block by block.
 
-The first bytes of a file decide how it is compressed, not its name. A file of a few kilobytes may decompress to
-terabytes, or to one endless line, so no more than a block or a line of bounded length is ever held.
+Compression is recognised by the first bytes of a file, not by its name. A file of a few kilobytes may decompress to
+terabytes, or to one endless line, so no more than one block or one line of bounded length is held in memory.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zs
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 """Suffixes of files with one json object per line."""
 OFFICE_SUFFIXES = (".xlsx", ".docx", ".ods", ".odt")
-"""Suffixes of zip archives that hold no text when they are unpacked."""
+"""Suffixes of zip archives that contain no plain text after unpacking."""
 LONGEST_LINE = 1 << 27
-"""Bytes of the longest line that is read; some corpora are one line of 100 MB."""
+"""The longest line that is read, in bytes; some corpora are a single line of 100 MB."""
 
 _BLOCK_SIZE = 1 << 20
 _PDF = b"%PDF-"
-_ZST_PIECE = 1 << 10  # the decompressor returns all that a piece expands to: up to 32,768 times its size
+_ZST_PIECE = 1 << 10  # small, because the decompressor returns all that a piece expands to: up to 32,768 times its size
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def read_line_blocks(path: Path, longest: int) -> Iterator[bytes]:
 
     Args:
         path: The file.
-        longest: Bytes of the longest line that is accepted.
+        longest: The longest line that is accepted, in bytes.
 
     Raises:
         InputError: The file is missing or damaged, or has a longer line.
@@ -110,7 +110,8 @@ def read_first_bytes(path: Path) -> bytes:
     """Return the first bytes of the file, before any decompression.
 
     Raises:
-        InputError: It cannot be read, or is not a regular file: a pipe can be read only once, a device has no end.
+        InputError: The file cannot be read, or is not a regular file: a pipe can be read only once, and a device has no
+            end.
     """
     try:
         if path.exists() and not path.is_file():
@@ -126,7 +127,7 @@ def strip_byte_order_mark(block: bytes, path: Path) -> bytes:
     """Remove the byte order mark of UTF-8 from the beginning of a file.
 
     Raises:
-        InputError: It has the mark of another encoding.
+        InputError: The file begins with the mark of another encoding.
     """
     for mark, encoding in _FOREIGN_MARKS.items():
         if block.startswith(mark):
@@ -135,13 +136,13 @@ def strip_byte_order_mark(block: bytes, path: Path) -> bytes:
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix of a file's format in lower case, before that of a compression: `.jsonl` of `a.jsonl.gz`."""
+    """Return the suffix of a file's format in lower case, without that of a compression: `.jsonl` for `a.jsonl.gz`."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in COMPRESSIONS else suffix
 
 
 def compression_of(path: Path) -> str:
-    """Return the usual suffix of a file's compression, or an empty text if it is not compressed."""
+    """Return the usual suffix of a file's compression, or an empty string if it is not compressed."""
     first_bytes = read_first_bytes(path)
     return next((name for name, magic in COMPRESSIONS.items() if first_bytes.startswith(magic)), "")
 
@@ -156,12 +157,12 @@ def _decompress(path: Path) -> Iterator[bytes]:
     try:
         yield from _zst_blocks(path) if compression == ".zst" else _blocks(path, compression)
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        kind = f"the {compression} data is truncated or corrupt" if compression else "the disk failed"
-        raise InputError(f"{path} cannot be read to its end, {kind} ({error}): download or write it again") from error
+        reason = f"the {compression} data is truncated or corrupt" if compression else "the disk failed"
+        raise InputError(f"{path} cannot be read to its end, {reason} ({error}): download or write it again") from error
 
 
 def _blocks(path: Path, compression: str, size: int = _BLOCK_SIZE) -> Iterator[bytes]:
-    """Yield the blocks of a file that the standard library can decompress."""
+    """Yield the blocks of a file that is uncompressed, or compressed in a format of the standard library."""
     openers: dict[str, Callable[[Path], BufferedIOBase]] = {
         ".gz": gzip.GzipFile, ".xz": lzma.LZMAFile, ".bz2": bz2.BZ2File
     }  # fmt: skip
@@ -171,7 +172,7 @@ def _blocks(path: Path, compression: str, size: int = _BLOCK_SIZE) -> Iterator[b
 
 
 def _zst_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the blocks of a zstandard file, which may have several frames; the last one must be complete."""
+    """Yield the blocks of a zstandard file, which may have several frames; raise EOFError if the last is incomplete."""
     with importing("zstandard", f"reading {path}", "corpora"):
         import zstandard
     frame = None
@@ -207,7 +208,7 @@ class _BlockStream(RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read into a buffer; 0 bytes at the end."""
+        """Read into a buffer, and return the number of bytes: 0 at the end."""
         while not self._rest and (block := next(self._blocks, None)) is not None:
             self._rest = memoryview(block)
         target = memoryview(buffer).cast("B")
@@ -217,7 +218,7 @@ class _BlockStream(RawIOBase):
 
 
 def _decode(block: bytes, path: Path, line_number: int) -> str:
-    """Decode whole lines; the first one has the given number."""
+    """Decode whole lines; `line_number` is that of the first one, for messages."""
     if (offset := block.find(b"\0")) >= 0:
         raise InputError(_not_text(block, path, line_number, offset))
     try:
@@ -225,7 +226,7 @@ def _decode(block: bytes, path: Path, line_number: int) -> str:
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data":
             raise InputError(
-                f"{path} ends in the middle of a character, as files do that were cut off: remove its last line, or "
+                f"{path} ends in the middle of a character, so it was probably truncated: remove its last line, or "
                 "download or write it again"
             ) from error
         raise InputError(_not_utf8(block, path, line_number, error.start)) from error
@@ -233,37 +234,38 @@ def _decode(block: bytes, path: Path, line_number: int) -> str:
 
 
 def _not_text(block: bytes, path: Path, line_number: int, offset: int) -> str:
-    """Return a message about a NUL byte, which text in UTF-8 does not have."""
+    """Return a message about a NUL byte, which UTF-8 text does not contain."""
     if block[257:262] == b"ustar":
         return f"{path} is a tar archive: unpack it and give the files in it"
     if read_first_bytes(path).startswith(_PDF):
         return _convert_pdf(path)
     line = line_number + block.count(b"\n", 0, offset)
-    found = f"{path} is not text (line {line} holds a NUL byte)"
+    problem = f"{path} is not text (line {line} holds a NUL byte)"
     for first, encoding in enumerate(("UTF-16BE", "UTF-16LE")):
-        # In most scripts one byte of two is small and common to many letters; in Latin text it is NUL.
+        # The high byte of each pair is the same for most letters of a script; in Latin text it is NUL.
         if 2 * block[first::2].count(0) > len(block[first::2]):
-            return f"{found}; if it is {encoding}, convert it with `iconv -f {encoding} -t UTF-8`"
-    return f"{found}: give a plain or compressed text file"
+            return f"{problem}; if it is {encoding}, convert it with `iconv -f {encoding} -t UTF-8`"
+    return f"{problem}: give a plain or compressed text file"
 
 
 def _convert_pdf(path: Path) -> str:
-    """Return a message about a PDF, most of which is compressed."""
+    """Return a message about a PDF, which is not text: most of it is compressed."""
     return f"{path} is a PDF: convert it to text, for example with pdftotext"
 
 
 def _not_utf8(block: bytes, path: Path, line_number: int, offset: int) -> str:
-    """Return a message that says where a file is not UTF-8."""
+    """Return a message that gives the line and the byte at which a file is not UTF-8."""
     if read_first_bytes(path).startswith(_PDF):
         return _convert_pdf(path)
     line = line_number + block.count(b"\n", 0, offset)
-    found = f"{path} is not UTF-8: line {line} holds the byte 0x{block[offset]:02x}"
+    problem = f"{path} is not UTF-8: line {line} holds the byte 0x{block[offset]:02x}"
     magic = COMPRESSIONS.get(path.suffix)
     if magic and not read_first_bytes(path).startswith(magic):
-        return f"{found}, and the file does not begin like a {path.suffix} file either: download or write it again"
-    return f"{found}; convert the file with `iconv -f latin1 -t utf-8` (or from its true encoding)"
+        return f"{problem}, and the file does not begin like a {path.suffix} file either: download or write it again"
+    return f"{problem}; convert the file with `iconv -f latin1 -t utf-8` (or from its true encoding)"
 
 
+# UTF-32LE must come before UTF-16LE, whose mark is a prefix of it.
 _FOREIGN_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32LE",
     b"\x00\x00\xfe\xff": "UTF-32BE",

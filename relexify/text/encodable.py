@@ -6,7 +6,7 @@ __all__ = ["count_bytes", "make_encodable"]
 
 
 def make_encodable(text: str) -> str:
-    """Replace lone surrogates, which json and other texts may contain, and tokenizers reject."""
+    """Replace lone surrogates, which json escapes and strings in memory may contain and tokenizers reject."""
     if text.isascii():
         return text
     try:
@@ -17,5 +17,5 @@ def make_encodable(text: str) -> str:
 
 
 def count_bytes(text: str) -> int:
-    """Return the length of an encodable text in bytes of UTF-8."""
+    """Return the size of an encodable text in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode())

@@ -1,10 +1,10 @@
 """An invented language: English grammar, invented words, and an exact dictionary.
 
-It is the ground truth of the demo and the tests. Like a real language it has its own phonology, short frequent words,
-and endings: a plural is its singular with a fixed ending, so strings inside words have meaning. No two English words
+It is the ground truth of the demo and the tests. Like a real language, it has its own phonology, short frequent words,
+and endings: a plural is its singular plus a fixed ending, so substrings of words carry meaning. No two English words
 share an invented word:
 
-- roots are built of syllables without `ë` and `x`;
+- roots consist of syllables without `ë` and `x`;
 - an ending is `ë` and one letter, so it is distinct from the root before it;
 - a word missing from the dictionary is spelled letter by letter after `xö`.
 """
@@ -26,23 +26,23 @@ class InventedLanguage:
     """English with every word replaced.
 
     Attributes:
-        dictionary: English word to invented word, both in lower case, frequent words first; one to one.
-        seed: Its random seed.
+        dictionary: A one-to-one mapping of English to invented words, in lower case, most frequent words first.
+        seed: The random seed that it was invented with.
     """
 
     dictionary: Mapping[str, str] = field(repr=False)
     seed: int
 
     def translate(self, text: str) -> str:
-        """Replace every word, keeping order, letter case (Title, UPPER, lower), digits, punctuation and spaces."""
+        """Replace every word; keep the order, letter case (Title, UPPER, lower), digits, punctuation and spaces."""
         return _WORD.sub(lambda match: self._translate_word(match[0]), text)
 
     def gloss(self, text: str) -> str:
-        """Return a text in this language word by word in English, in lower case; `?` for what is not a word of it."""
+        """Translate a text in this language to English, word by word and in lower case; unknown words become `?`."""
         return _WORD.sub(lambda match: self._english.get(match[0].lower().replace("’", "'"), "?"), text)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the dictionary as pairs, frequent words first."""
+        """Return the dictionary as pairs, most frequent words first."""
         return list(self.dictionary.items())
 
     def _translate_word(self, word: str) -> str:
@@ -55,7 +55,7 @@ class InventedLanguage:
         return invented[0].upper() + invented[1:] if word[0].isupper() else invented
 
     def _invent_unseen(self, word: str) -> str:
-        """Return a word for one that is missing: a known stem with its ending, or else spelled letter by letter."""
+        """Return the translation of a word that the dictionary lacks: a known stem and ending, or spelled by letter."""
         for stem, ending in _exact_stems(word):
             inflected = self.dictionary.get(stem, "") + ending
             if stem in self.dictionary and inflected not in self._invented_words:
@@ -82,21 +82,21 @@ def invent(words: Iterable[str] | Mapping[str, int], seed: int = 0) -> InventedL
     """Invent a language for the given English words.
 
     Args:
-        words: Words or running text, to be counted, or words with their counts.
-        seed: Random seed; another seed gives another language.
+        words: Words or running text, whose words are counted, or a mapping of words to counts.
+        seed: Random seed; each seed gives a different language.
     """
     counts = _count(words)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     roots = _roots(random.Random(seed), banned=set(ranked))
     dictionary: dict[str, str] = {}
     taken: set[str] = set()
-    # Stems are shorter than the words built on them, so in order of length each stem exists when it is needed. Roots
-    # are drawn by rank before that, so that frequent words are short.
+    # Stems are shorter than the words built on them, so going through the words by length, each stem is in the
+    # dictionary when it is needed. Roots are assigned by rank beforehand, so that frequent words are short.
     root_of = {word: next(roots) for word in ranked}
     for word in sorted(ranked, key=lambda word: (len(word), word)):
         inflected = (dictionary[stem] + ending for stem, ending in _stems(word) if stem in dictionary)
-        fitting = (form for form in inflected if form not in taken and form not in counts)
-        dictionary[word] = next(fitting, root_of[word])
+        unused = (form for form in inflected if form not in taken and form not in counts)
+        dictionary[word] = next(unused, root_of[word])
         taken.add(dictionary[word])
     return InventedLanguage({word: dictionary[word] for word in ranked}, seed)
 
@@ -112,7 +112,7 @@ def _count(words: Iterable[str] | Mapping[str, int]) -> Counter[str]:
 
 
 def _stems(word: str) -> Iterator[tuple[str, str]]:
-    """Yield the possible stems of a word with the invented ending: exact stems first, then changed spellings."""
+    """Yield the possible stems of a word, each with the invented ending: exact stems first, then changed spellings."""
     yield from _exact_stems(word)
     for spelling, suffix, stem_end in _RESPELLED:
         if word.endswith(spelling):
@@ -123,7 +123,7 @@ def _stems(word: str) -> Iterator[tuple[str, str]]:
 
 
 def _exact_stems(word: str) -> Iterator[tuple[str, str]]:
-    """Yield the stems that an English suffix was appended to unchanged, with the invented ending."""
+    """Yield the stems to which an English suffix was appended without a change, each with the invented ending."""
     for suffix, ending in _ENDINGS.items():
         stem = word.removesuffix(suffix)
         if stem != word and len(stem) > 1 and _VOWEL.search(stem):  # string is not a form of str
@@ -131,16 +131,16 @@ def _exact_stems(word: str) -> Iterator[tuple[str, str]]:
 
 
 def _roots(draw: random.Random, banned: set[str]) -> Iterator[str]:
-    """Yield ever longer roots, none twice and none of the banned words."""
+    """Yield distinct roots of increasing length, none of them a banned word."""
     seen = set(banned)
     syllables = [onset + vowel + coda for onset in _ONSETS for vowel in _VOWELS for coda in _CODAS]
     for length, amount in _ROOTS_OF_SYLLABLES:
-        found = 0
-        while found < amount:
+        yielded = 0
+        while yielded < amount:
             root = "".join(draw.choices(syllables, k=length))
             if root not in seen:
                 seen.add(root)
-                found += 1
+                yielded += 1
                 yield root
 
 
@@ -150,14 +150,15 @@ _VOWEL = re.compile("[aeiouy]")
 _ONSETS = ("b", "d", "g", "k", "l", "m", "n", "p", "r", "t", "v", "z", "š", "ts", "kv", "dr", "žl", "mn")
 _VOWELS = ("a", "e", "i", "o", "u", "ö", "ai")
 _CODAS = ("", "", "", "k", "l", "m", "n", "š", "rt")
-_ROOTS_OF_SYLLABLES = ((1, 100), (2, 5_000), (3, 200_000), (5, 1 << 62))
+_ROOTS_OF_SYLLABLES = ((1, 100), (2, 5_000), (3, 200_000), (5, 1 << 62))  # (syllables, number of roots)
 
-# All contain the letter that no root has, and no two have the same ending, so a form is unambiguous.
+# The invented ending of each English suffix. Every ending contains ë, which no root has, and all endings differ, so a
+# form is unambiguous.
 _ENDINGS = {
     "s": "ëk", "ed": "ën", "ing": "ëm", "ly": "ëš", "'s": "'ël", "n't": "'ët",
     "'re": "'ëz", "'ll": "'ëd", "'ve": "'ëv", "'d": "'ëg", "'m": "'ëb",
 }  # fmt: skip
-# How a suffix is spelled on some stems, which suffix that is, and how the stem itself ends.
+# (how a suffix is spelled after some stems, the suffix, the end of the stem that this spelling replaced)
 _RESPELLED = (
     ("ies", "s", "y"), ("es", "s", ""), ("ied", "ed", "y"), ("ed", "ed", "e"), ("ing", "ing", "e"),
     ("ily", "ly", "y"), ("ly", "ly", "le"),

@@ -17,16 +17,16 @@ __all__ = ["describe_type", "find_sources"]
 
 
 def find_sources(source: object, field: str) -> tuple[Source, ...]:
-    """Find the sources of a name, several names or a `datasets` object.
+    """Find the sources that a name, several names or a `datasets` object refer to.
 
     Args:
-        source: The names; `NAME#FIELD` is `NAME` with another field.
+        source: The names; `NAME#FIELD` selects another field than the default.
         field: The default field or column with the text.
 
     Raises:
-        InputError: Nothing is found, or it is none of these.
+        InputError: Nothing is found, or the source is none of these.
     """
-    datasets = sys.modules.get("datasets")  # imported, if the source is one of its objects
+    datasets = sys.modules.get("datasets")  # already imported if the source is one of its objects
     if datasets is not None and isinstance(source, datasets.Dataset | datasets.IterableDataset):
         return (DataSet(source, field),)
     if isinstance(source, str | Path):
@@ -39,7 +39,7 @@ def find_sources(source: object, field: str) -> tuple[Source, ...]:
         raise InputError(f"a corpus cannot be read from {describe_type(source)}: give paths, or use Corpus.from_lines")
     if not all(str(name).strip() for name in names if isinstance(name, str)):  # an unset shell variable
         raise InputError("the name of a corpus is empty: give a file, a folder or hf:NAME")
-    return tuple(found for name in names for found in _find(name, field))
+    return tuple(each for name in names for each in _find(name, field))
 
 
 def describe_type(source: object) -> str:
@@ -50,19 +50,19 @@ def describe_type(source: object) -> str:
 
 
 def _find(name: str | Path, field: str) -> list[Source]:
-    """Find the sources of one name."""
+    """Find the sources that one name refers to."""
     path = Path(name).expanduser()
     try:
-        name, own_field = _split_field(name)
+        name, named_field = _split_field(name)
         if isinstance(name, str) and is_hub_data_set(name) and not is_url(name):
-            return [HubDataSet(*parse_hub_name(name), own_field or field)]
+            return [HubDataSet(*parse_hub_name(name), named_field or field)]
         path = Path(name).expanduser()
         if isinstance(name, str) and is_url(name):
-            files = download_files(name, lambda file: format_suffix(file) in _KINDS)
+            files = download_files(name, lambda file: format_suffix(file) in _SUFFIXES)
         elif path.is_dir():
-            files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _KINDS]
+            files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _SUFFIXES]
             if not files:
-                raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_KINDS)} files in it")
+                raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_SUFFIXES)} files")
             _check_no_model(files)
         elif path.exists():
             files = [path]
@@ -75,10 +75,10 @@ def _find(name: str | Path, field: str) -> list[Source]:
             _check_no_model(files)
     except OSError as error:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
-    found = [_file(file, own_field or field) for file in files]
-    if own_field and all(type(source) is TextFile for source in found):
-        raise InputError(f"{path} is plain text, which has no field {own_field!r}: leave #{own_field} out")
-    return found
+    sources = [_file(file, named_field or field) for file in files]
+    if named_field and all(type(source) is TextFile for source in sources):
+        raise InputError(f"{path} is plain text, which has no field {named_field!r}: leave #{named_field} out")
+    return sources
 
 
 def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
@@ -94,7 +94,7 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
 
 
 def _check_no_model(files: Iterable[Path]) -> None:
-    """Reject files of a model among those of a folder or a pattern; its config.json would be read as text."""
+    """Reject model files among those of a folder or a pattern: a model's config.json would be read as text."""
     for folder in sorted({file.parent for file in files if file.name in _MODEL_FILES}):
         if (folder / "config.json").is_file() and (weights := sorted(folder.glob("*.safetensors"))):
             raise InputError(
@@ -104,14 +104,14 @@ def _check_no_model(files: Iterable[Path]) -> None:
 
 
 def _file(path: Path, field: str) -> Source:
-    """Return the source for one file, by its format."""
+    """Return the source that reads a file of this format."""
     if not path.is_file():
-        raise InputError(f"{path} is not a regular file: write the text to one, as a corpus is read more than once")
+        raise InputError(f"{path} is not a regular file: write the text to one, because a corpus is read repeatedly")
     if format_suffix(path) == ".parquet" or read_first_bytes(path).startswith(b"PAR1"):
         return Parquet(path, field)
     return JsonLines(path, field) if format_suffix(path) in JSON_SUFFIXES else TextFile(path)
 
 
-_KINDS = (".txt", *JSON_SUFFIXES, ".parquet")
+_SUFFIXES = (".txt", *JSON_SUFFIXES, ".parquet")
 _MODEL_FILES = ("config.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt")
 """Files of a model and its tokenizer that look like text."""

@@ -1,6 +1,6 @@
-"""English prose from the running Python: its reference manual, docstrings, comments and licence.
+"""English prose from the installed Python: its reference manual, docstrings, comments and licence.
 
-The demo and the tests use it, because it needs no download. It depends only on the Python version.
+The demo and the tests use this text because it needs no download. It depends only on the Python version.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["clean_prose", "english_from_python"]
 
 
 def english_from_python(limit: int | None = None) -> list[str]:
-    """Collect English paragraphs from the running Python, without repetition, in a fixed order.
+    """Collect distinct English paragraphs from the installed Python, in a fixed order.
 
     Args:
-        limit: Bytes of text to collect, at most; all (more than a megabyte) by default.
+        limit: Maximum size of the text in bytes; by default, all of it (more than a megabyte).
     """
     paragraphs: dict[str, None] = {}
     size = 0
@@ -34,7 +34,7 @@ def english_from_python(limit: int | None = None) -> list[str]:
 
 
 def clean_prose(text: str) -> Iterator[str]:
-    """Yield the paragraphs of plain or reST text that read like prose, each as one line without markup."""
+    """Yield the paragraphs of plain or reST text that are prose, each as one line without markup."""
     literal_above: int | None = None
     for block in _BLANK_LINES.split(text.expandtabs().strip("\n")):
         indent = len(block) - len(block.lstrip())
@@ -50,7 +50,7 @@ def clean_prose(text: str) -> Iterator[str]:
 
 
 def _is_prose(paragraph: str) -> bool:
-    """Whether a paragraph looks like whole sentences: enough words, few symbols, final punctuation."""
+    """Whether a paragraph looks like complete sentences: enough words, few symbols, final punctuation."""
     if len(paragraph) < 40 or _CODE.search(paragraph) or not _SENTENCES.fullmatch(paragraph):
         return False
     symbols = len(_SYMBOL.findall(paragraph))
@@ -93,7 +93,7 @@ _SKIPPED_FOLDERS = {
     "__pycache__", "_bundled", "dist-packages", "idle_test", "site-packages", "test", "tests", "turtledemo",
 }  # fmt: skip
 
-# Plain strings and trailing comments are matched only to skip them, including quotes inside them.
+# Plain strings and trailing comments are matched only to skip them, and the quotes inside them with them.
 _LITERALS = re.compile(
     r"""(?P<comment>(?:^[ \t]*\#[^\n]*\n)+) | \#[^\n]*
     | \"{3}(?P<double>.*?)(?<!\\)\"{3} | '{3}(?P<single>.*?)(?<!\\)'{3}

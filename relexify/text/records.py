@@ -1,4 +1,4 @@
-"""Records that others wrote: files with one json object per line, and data sets of the Hub."""
+"""Read records: files with one json object per line, and data sets of the Hub."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_record(line: str, location: str) -> dict[str, Any]:
     """Parse one line of json; the location is for messages.
 
     Raises:
-        InputError: It is not a json object.
+        InputError: The line is not a json object.
     """
     try:
         record = parse_json(line)
@@ -45,14 +45,14 @@ def parse_record(line: str, location: str) -> dict[str, Any]:
 
 
 def open_hub_data_set(name: str, *, streaming: bool) -> Any:
-    """Open a data set of the Hub as an object of the package datasets.
+    """Open a data set of the Hub with the package datasets.
 
     Args:
         name: `hf:NAME[:CONFIG[:SPLIT]]`.
-        streaming: Whether its records are downloaded as they are read, rather than all of them first.
+        streaming: Download records as they are read, instead of all of them first.
 
     Raises:
-        InputError: It cannot be opened.
+        InputError: The data set cannot be opened.
         MissingExtra: The package datasets is not installed.
     """
     path, config, split = parse_hub_name(name)

@@ -1,10 +1,10 @@
 """Names of Hub data sets, and files on other machines, by URL.
 
-A URL is whatever fsspec opens, such as `s3://`, `gs://`, `https://` and `hf://`.
+Any URL that fsspec can open is accepted, such as `s3://`, `gs://`, `https://` and `hf://`.
 
-A corpus is read several times, to count it, to train a tokenizer and vectors, and to pack it. So a file is downloaded
-once into the cache, where it is found by its URL and version, instead of being streamed each time. Over https, the
-version is the ETag, date and size that the server reports; if it reports none of them, a change is not noticed.
+A corpus is read several times: to measure its size, to train a tokenizer and vectors, and to pack it. A file is
+therefore downloaded once into the cache, under its URL and version, instead of being streamed each time. Over https,
+the version is the ETag, date and size that the server reports; if it reports none of them, a change is not detected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["download_files", "is_hub_data_set", "is_url", "parse_hub_name"]
 
 _BLOCK = 1 << 20
-_LONGEST_NAME = 60  # characters, of up to 4 bytes; file systems allow 255 bytes
+_MAX_NAME_LENGTH = 60  # characters of up to 4 bytes each; file systems allow names of 255 bytes
 _HUB = "hf:"
 _HTTP = ("http://", "https://")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -39,7 +39,7 @@ def parse_hub_name(name: str) -> tuple[str, str | None, str]:
     """Return the path, the config and the split in `hf:NAME[:CONFIG[:SPLIT]]`; the split is `train` if not given.
 
     Raises:
-        InputError: The name is empty, or has more parts.
+        InputError: The name is empty, or has more than three parts.
     """
     parts = name.removeprefix(_HUB).split(":")
     if not parts[0] or len(parts) > 3:
@@ -57,34 +57,34 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
     """Download a file, the text files of a folder, or those that match a pattern, unless the cache has them.
 
     Args:
-        url: The URL, as fsspec takes it.
-        is_text: Whether a file of a folder is wanted, by its name.
+        url: A URL that fsspec can open.
+        is_text: Whether a file of a folder is a text file, judging by its name.
 
     Returns:
-        The downloaded files, sorted by their path there.
+        The downloaded files, sorted by their remote path.
 
     Raises:
-        InputError: The URL cannot be opened, or there is no such file.
-        MissingExtra: It is an https URL, and the package aiohttp is not installed.
+        InputError: The URL cannot be opened, or no file exists there.
+        MissingExtra: The URL begins with https, and the package aiohttp is not installed.
     """
     from fsspec.core import url_to_fs
 
     try:
         system, path = url_to_fs(url)
         if url.startswith(_HTTP) and is_text(Path(_name(path))) and "*" not in path:
-            found = [path]  # isdir() and glob() would request the whole file, to look for links in it
+            remote_files = [path]  # isdir() and glob() would request the whole file, to look for links in it
         elif system.isdir(path):
-            found = [file for file in system.find(path) if is_text(Path(_name(file)))]
+            remote_files = [file for file in system.find(path) if is_text(Path(_name(file)))]
         else:
-            found = [file for file in system.glob(path) if system.isfile(file)]
-        files = [_download(system, file) for file in sorted(found)]
+            remote_files = [file for file in system.glob(path) if system.isfile(file)]
+        files = [_download(system, file) for file in sorted(remote_files)]
     except RelexifyError:
         raise
     except ImportError as error:
         if url.startswith(_HTTP):
             raise MissingExtra("aiohttp", f"reading {url[:200]}", "corpora") from error
         raise InputError(f"{url[:200]} cannot be opened ({first_line(error)}): install that package") from error
-    except Exception as error:  # every protocol has exceptions of its own
+    except Exception as error:  # each protocol of fsspec raises its own exceptions
         raise InputError(
             f"{url[:200]} cannot be opened ({first_line(error)}): check the URL, the network and the permissions"
         ) from error
@@ -105,18 +105,21 @@ def _download(system: AbstractFileSystem, path: str) -> Path:
                 advance(len(block))
 
     details = system.info(path)
-    version = {field: details.get(field) for field in ("ETag", "Last-Modified", "size")}  # `ukey` lacks them over https
+    version = {field: details.get(field) for field in ("ETag", "Last-Modified", "size")}  # not in `ukey` over https
     key = {"url": system.unstrip_protocol(path), "version": system.ukey(path), **version}
     return cached_folder("download", key, write) / "file" / name
 
 
 def _name(path: str) -> str:
-    """Return the name for a downloaded file: without a query, and only its end, because names of files are limited."""
-    return PurePosixPath(path.partition("?")[0]).name[-_LONGEST_NAME:]
+    """Return the name for a downloaded file: without a query, and at most `_MAX_NAME_LENGTH` characters of its end."""
+    return PurePosixPath(path.partition("?")[0]).name[-_MAX_NAME_LENGTH:]
 
 
 def _read(system: AbstractFileSystem, path: str) -> Iterator[bytes]:
-    """Yield the content of a file; a failure to read must not be reported as a failure to write the cache."""
+    """Yield the content of a file.
+
+    Read errors are converted here, so that they are not reported as a failure to write the cache.
+    """
     try:
         with system.open(path, "rb") as stream:
             while block := stream.read(_BLOCK):

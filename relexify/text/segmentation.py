@@ -1,7 +1,8 @@
 """Word segmentation for languages written without spaces, trained on the text alone.
 
-Frequent and cohesive strings of letters (`candidates.py`) become a unigram model, whose most probable path segments a
-run; a few rounds of segmenting and counting again sharpen it. Every step is deterministic.
+Frequent and cohesive strings of letters (`candidates.py`) are the words of a unigram model, whose most probable path
+segments a run of letters. The model is refined in a few rounds of segmenting the text and counting the words again.
+Every step is deterministic.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Segmenter:
-    """Splits text into words, and runs of unspaced scripts into the words of its model.
+    """Split text into words, and runs of unspaced scripts into the words of a unigram model.
 
     Attributes:
         words: The words of the model with their natural log probabilities, most probable first.
@@ -48,7 +49,7 @@ class Segmenter:
 
     @cached_property
     def model(self) -> Unigram:
-        """The words as a unigram model of `tokenizers`."""
+        """The words as a unigram model of the package tokenizers."""
         return _unigram(self.words)
 
 
@@ -57,19 +58,19 @@ def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000) -> WordSp
 
     Args:
         lines: The text; only its beginning is read.
-        vocab_size: Number of words to keep, at most.
+        vocab_size: Maximum number of words to keep.
 
     Returns:
-        `split_words` if less than a twentieth of the letters of the first lines belong to unspaced scripts, else a
+        `split_words` if less than 5 % of the letters in the first lines belong to unspaced scripts, otherwise a
         `Segmenter`.
     """
     stream = iter(lines)
     first = list(islice(stream, _FIRST_LINES))
     letters = Counter(character for line in first for character in line if character.isalpha())
     unspaced = sum(count for character, count in letters.items() if is_unspaced(character))
-    if unspaced / max(1, letters.total()) < _LEAST_SHARE:
+    if unspaced / max(1, letters.total()) < _MIN_SHARE:
         return split_words
-    from relexify.text.candidates import candidate_words  # imports numpy, which the options of a command do not need
+    from relexify.text.candidates import candidate_words  # imports numpy, which parsing options does not need
 
     runs: list[str] = []
     letters_read = 0
@@ -83,11 +84,11 @@ def train_segmenter(lines: Iterable[str], *, vocab_size: int = 50_000) -> WordSp
         counts = candidate_words(runs)
         advance(1)
         for _ in range(_ROUNDS):
-            # Segment the runs and count the words again; rare words are dropped, letters never.
+            # Segment the runs and count the words again; drop rare words, but keep all single letters.
             words = _log_probabilities(counts, vocab_size)
             model = _unigram(words)
-            found = Counter(token.value for run in runs for token in model.tokenize(run))
-            counts = {word: found[word] for word, _ in words if len(word) == 1 or found[word] >= _LEAST_RECOUNT}
+            recounted = Counter(token.value for run in runs for token in model.tokenize(run))
+            counts = {word: recounted[word] for word, _ in words if len(word) == 1 or recounted[word] >= _MIN_RECOUNT}
             advance(1)
     words = _log_probabilities(counts, vocab_size)
     _LOGGER.info("found %d words of an unspaced script in %d runs of letters", len(words), len(runs))
@@ -101,17 +102,17 @@ def _log_probabilities(counts: Mapping[str, int], vocab_size: int) -> Words:
     longer = [item for item in ranked if len(item[0]) > 1][: max(0, vocab_size - len(letters))]
     kept = sorted(letters + longer, key=lambda item: (-item[1], item[0]))
     total = sum(count for _, count in kept)
-    # A letter that occurs only inside words must keep a probability above 0: half a count.
+    # A letter that occurs only inside words counts as half an occurrence, so that its probability is not 0.
     return tuple((word, math.log(max(count, 0.5) / total)) for word, count in kept)
 
 
 def _unigram(words: Words) -> Unigram:
-    """Return a unigram model of the words; its first, empty piece is for unknown letters."""
+    """Return a unigram model of the words; its first piece, the empty string, stands for unknown letters."""
     return Unigram([("", 0.0), *words], unk_id=0)
 
 
 _FIRST_LINES = 2_000
-_LETTERS = 2_000_000  # of unspaced scripts to train on: about 6 MB
-_LEAST_SHARE = 0.05
+_LETTERS = 2_000_000  # letters of unspaced scripts to train on: about 6 MB
+_MIN_SHARE = 0.05
 _ROUNDS = 3
-_LEAST_RECOUNT = 2
+_MIN_RECOUNT = 2

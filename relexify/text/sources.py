@@ -1,7 +1,7 @@
 """Sources of text: files of lines, files of records, data sets, and text in memory.
 
-Each source yields documents (a line of a text file, the text of a record), and can be read any number of times. Every
-tokenizer accepts their text: lone surrogates, which only text in memory and escapes of json can have, are replaced.
+Each source yields documents (a line of a text file, the text of a record), and can be read any number of times. Lone
+surrogates, which only text in memory and json escapes can contain, are replaced, so every tokenizer accepts the text.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["DataSet", "HubDataSet", "JsonLines", "Lines", "Parquet", "Source", "
 
 
 class Source(Protocol):
-    """Yields documents, as often as needed."""
+    """Yields documents; can be read repeatedly."""
 
     @property
     def name(self) -> str:
         """A name for messages."""
 
     def documents(self) -> Iterator[str]:
-        """Yield the documents in order; a document may have several lines, or none."""
+        """Yield the documents in order; a document may have any number of lines, including none."""
 
     def fingerprint(self) -> str:
         """Return the sha256 of the content, in hex."""
 
     def size(self) -> int | None:
-        """Return the bytes of text, if known without reading it."""
+        """Return the size of the text in bytes; None if it would have to be read for that."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class TextFile:
         return sha256_of(self.path)
 
     def size(self) -> int | None:
-        """Return the bytes of the file, unless it is compressed."""
+        """Return the size of the file in bytes; None if it is compressed."""
         return None if compression_of(self.path) else self.path.stat().st_size
 
 
 @dataclass(frozen=True)
 class JsonLines(TextFile):
-    """A file with one json object per line; the documents are a field of them."""
+    """A file with one json object per line; the documents are the values of one field."""
 
     field: str
 
@@ -76,13 +76,13 @@ class JsonLines(TextFile):
             yield _text_of(record, self.field, location)
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the file and the name of the field."""
+        """Return a hash of the file's content and the name of the field."""
         return _digest([sha256_of(self.path), self.field])
 
 
 @dataclass(frozen=True)
 class Parquet(TextFile):
-    """A parquet file; the documents are a column of it."""
+    """A parquet file; the documents are the values of one column."""
 
     field: str
 
@@ -102,7 +102,7 @@ class Parquet(TextFile):
             raise InputError(f"{self.path} is a damaged parquet file ({error}): download or write it again") from error
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the file and the name of the field."""
+        """Return a hash of the file's content and the name of the column."""
         return _digest([sha256_of(self.path), self.field])
 
 
@@ -121,12 +121,12 @@ class DataSet:
 
     def fingerprint(self) -> str:
         """Return the data set's own fingerprint; for a stream, the sha256 of its description and first records."""
-        own = getattr(self.records, "_fingerprint", None)
-        first = [own] if own else [repr(self.records), *islice(self.documents(), 100)]
-        return _digest([*first, self.field])
+        fingerprint = getattr(self.records, "_fingerprint", None)
+        content = [fingerprint] if fingerprint else [repr(self.records), *islice(self.documents(), 100)]
+        return _digest([*content, self.field])
 
     def size(self) -> None:
-        """Unknown."""
+        """Return None: the size is unknown."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class HubDataSet:
         return _digest([self.path, self.config or "", self.split, self._open().fingerprint()])
 
     def size(self) -> None:
-        """Unknown."""
+        """Return None: the size is unknown."""
 
     def _open(self) -> DataSet:
         records = open_hub_data_set(self.name, streaming=True)
@@ -175,11 +175,11 @@ class Lines:
         return _digest(self.documents())
 
     def size(self) -> None:
-        """Unknown."""
+        """Return None: the size is unknown."""
 
 
 def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:
-    """Return the text of a record; null is an empty text."""
+    """Return the text of a record; null counts as an empty text."""
     if field not in record:
         raise InputError(
             f"{location} has no field {field!r}, only {', '.join(sorted(record))}: name the one with the text"
@@ -191,7 +191,7 @@ def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:
 
 
 def _digest(parts: Iterable[str]) -> str:
-    """Return the sha256 of several texts, each with its length, so that their boundaries count."""
+    """Return the sha256 of several texts; each is preceded by its length, so that their boundaries matter."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")

@@ -1,8 +1,8 @@
 """Split running text into words, for training word vectors.
 
-Words are runs of letters with their marks; numbers and punctuation marks are separate items. Nothing is lost or
-changed: the items joined are the text without its white space. Scripts written without spaces give unbroken runs here;
-`relexify.text.segmentation` splits those.
+Words are runs of letters with their marks; numbers and punctuation marks are separate items. No text is lost or
+changed: joining the items gives the text without its white space. A script written without spaces gives unbroken runs
+here, which `relexify.text.segmentation` splits into words.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ WordSplitter = Callable[[str], list[str]]
 def split_words(text: str) -> list[str]:
     """Split text into words, numbers and punctuation marks, in order.
 
-    An apostrophe or a hyphen between two letters belongs to the word (`don't`, `ng’ombe`, `Ruf-Name`), a point or a
-    comma between two digits to the number (`1,000.5`).
+    An apostrophe or a hyphen between two letters is part of the word (`don't`, `ng’ombe`, `Ruf-Name`); a point or a
+    comma between two digits is part of the number (`1,000.5`).
     """
     return _patterns(_limit(text))[0].findall(text)
 
 
 def unspaced_runs(text: str) -> list[str]:
-    """Return the runs of letters of unspaced scripts, in order: the items of `split_words` that are not words yet."""
+    """Return the runs of letters of unspaced scripts, in order: the items of `split_words` that may be many words."""
     return _patterns(_limit(text))[1].findall(text)
 
 
@@ -38,13 +38,13 @@ def is_unspaced(character: str) -> bool:
     code = ord(character)
     block = bisect_right(_UNSPACED_BLOCKS, (code, _LAST_CODE)) - 1
     within = block >= 0 and code <= _UNSPACED_BLOCKS[block][1]
-    # Unicode classes 〇 as a number, though it is written like a Han letter.
+    # Unicode classifies 〇 as a number, although it is used like a Han letter.
     return within and (unicodedata.category(character)[0] in "LM" or character == "〇")
 
 
 @cache
 def _patterns(limit: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of any item and of an unspaced run, for text whose characters are below `limit`."""
+    """Return the patterns of an item and of an unspaced run, for text whose code points are all below `limit`."""
     unspaced, letters, digits, marks = _character_sets(limit)
     word = f"[{letters}][{letters}{digits}{marks}]*"
     joined = f"{word}(?:[{_JOINERS}]{word})*"
@@ -53,23 +53,23 @@ def _patterns(limit: int) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _character_sets(limit: int) -> list[str]:
-    """Return unspaced letters, other letters, digits and marks, each as the inside of a character set.
+    """Return unspaced letters, other letters, digits and marks, each as the content of a regex character class.
 
-    They are written as ranges because `\\w` of `re` excludes marks, and a set of ranges is the fastest pattern.
+    They are written as ranges because `\\w` of `re` excludes marks, and because a set of ranges matches fastest.
     """
     ranges: list[list[list[int]]] = [[], [], [], []]
     for code in (*range(min(limit, _LAST_LETTER)), *range(min(limit, _LATE_MARKS), min(limit, _LATE_MARKS + 240))):
-        kind = _kind(chr(code))
-        if kind is None:
+        index = _set_index(chr(code))
+        if index is None:
             continue
-        if ranges[kind] and code == ranges[kind][-1][1] + 1:
-            ranges[kind][-1][1] = code
+        if ranges[index] and code == ranges[index][-1][1] + 1:
+            ranges[index][-1][1] = code
         else:
-            ranges[kind].append([code, code])
-    return ["".join(f"{chr(first)}-{chr(last)}" for first, last in kind) for kind in ranges]
+            ranges[index].append([code, code])
+    return ["".join(f"{chr(first)}-{chr(last)}" for first, last in of_set) for of_set in ranges]
 
 
-def _kind(character: str) -> int | None:
+def _set_index(character: str) -> int | None:
     """Return 0 for a letter or mark of an unspaced script, 1 for another letter, 2 for a digit, 3 for a mark."""
     if character.isalnum():
         return 2 if character.isdecimal() else int(not is_unspaced(character))
@@ -79,16 +79,16 @@ def _kind(character: str) -> int | None:
 
 
 def _limit(text: str) -> int:
-    """Return one more than the last character that the pattern needs: rare characters would make it slower."""
+    """Return the code point that the text's pattern ends at: supplementary planes are rare, and make it slower."""
     return 0x10000 if _RARE.search(text) is None else _LAST_CODE
 
 
 _RARE = re.compile("[\U00010000-\U0010ffff]")
 _LAST_CODE = 0x10FFFF
-_LAST_LETTER = 0x323B0  # every letter of Unicode comes before it
-_LATE_MARKS = 0xE0100  # the 240 variation selectors that come long after it
+_LAST_LETTER = 0x323B0  # all letters of Unicode are below this code point
+_LATE_MARKS = 0xE0100  # the first of the 240 variation selectors, which come long after the letters
 _JOINERS = "'’‘＇·׳״\u2010\u2011-"
-INVISIBLE_JOINERS = "\u00ad\u200c\u200d"  # soft hyphens; Persian and Indic words hold the other two
+INVISIBLE_JOINERS = "\u00ad\u200c\u200d"  # soft hyphen, zero-width non-joiner and joiner (Persian and Indic words)
 _TIBETAN_DOTS = "་༌"  # between syllables, not only between words
 
 _UNSPACED_BLOCKS = (

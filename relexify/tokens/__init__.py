@@ -1,19 +1,19 @@
 """Tokenizers: vocabularies, canonical token forms, special tokens, training, extension and pruning.
 
 vocabulary.py      `Vocabulary`: the tokens of a tokenizer
-forms.py           `TokenForm`: a token independent of how its tokenizer spells it
+forms.py           `TokenForm`: a token, independent of how its tokenizer spells it
 roles.py           special tokens by role
 normalisation.py   how a tokenizer normalises words
 encoding.py        encode running text
 pieces.py          split target tokens into source tokens
-training.py        train a tokenizer that is built like another
-marks.py           words with combining marks, which many tokenizers cut or delete
+training.py        train a tokenizer of the same type as another
+marks.py           combining marks, at which many tokenizers split words, or which they delete
 dotless_i.py       lower case in Turkish, Azerbaijani and Tatar
-wordpiece.py       train WordPiece such that the result depends on the text alone
+wordpiece.py       train WordPiece so that the result depends only on the text
 joint.py           one vocabulary for several languages
 extension.py, merges.py   add tokens of a second language, and learn their merges
 pruning.py         remove tokens that a text never uses
-rebuilding.py      change the vocabulary of a tokenizer, which the two above do
+rebuilding.py      change the vocabulary of a tokenizer; used by extension and pruning
 """
 
 from relexify.tokens.dotless_i import lower_dotless_i

@@ -1,4 +1,4 @@
-"""Encode running text for training and scoring: no special tokens around a text, separators between paragraphs."""
+"""Encode running text for training and scoring: without special tokens, with a separator between paragraphs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Encoder:
 
     Attributes:
         encode: Returns the ids of each text, without special tokens around it; it can be pickled.
-        identity: A hash; equal for tokenizers that give the same ids.
+        identity: A hash of the tokenizer; tokenizers with the same hash give the same ids.
     """
 
     encode: Callable[[list[str]], Iterable[Sequence[int]]]
@@ -46,9 +46,10 @@ class Encoder:
 
 
 def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
-    """Return the fastest encoder for a tokenizer, which is not changed."""
+    """Return the fastest encoder for a tokenizer; the tokenizer is not changed."""
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if not hasattr(backend, "encode_batch_fast"):
+        # A slow tokenizer, written in Python, has no serialised state to hash.
         state = [type(tokenizer).__qualname__, tokenizer.get_vocab(), getattr(tokenizer, "init_kwargs", {})]
         return Encoder(_SlowEncoding(tokenizer), fingerprint(json.dumps(state, sort_keys=True, default=str)))
     encoding = _FastEncoding(copy_backend(backend), bool(getattr(tokenizer, "split_special_tokens", False)))
@@ -56,7 +57,7 @@ def encoder_of(tokenizer: PreTrainedTokenizerBase) -> Encoder:
 
 
 def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the id to put between paragraphs: end of sequence, else separator, else beginning of sequence.
+    """Return the id to put between paragraphs: end of sequence, or else separator, or else beginning of sequence.
 
     Raises:
         VocabularyError: The tokenizer has none of these.
@@ -72,11 +73,11 @@ def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
 
 @dataclass(frozen=True)
 class StreamEncoding:
-    """Encodes texts into one array, for other processes too: they need not import transformers for it.
+    """Encodes texts into one array; other processes can use it without importing transformers.
 
     Attributes:
-        encode: That of an `Encoder`.
-        separator: The id after each text.
+        encode: The function of an `Encoder`.
+        separator: The id to append to each text.
         dtype: The type of the array.
     """
 
@@ -85,7 +86,7 @@ class StreamEncoding:
     dtype: str
 
     def __call__(self, texts: list[str] | np.ndarray) -> np.ndarray:
-        """Return the ids of texts; an array of ids is returned as it is."""
+        """Return the ids of texts; an array of ids is returned unchanged."""
         if isinstance(texts, np.ndarray):
             return texts
         return np.fromiter(chain.from_iterable((*ids, self.separator) for ids in self.encode(texts)), self.dtype)
@@ -93,11 +94,11 @@ class StreamEncoding:
 
 @dataclass(frozen=True)
 class TokenSplitting:
-    """Splits lines into tokens as if they were words, for other processes too.
+    """Splits lines into tokens, which take the place of words; can be used in other processes.
 
     Attributes:
-        encode: That of an `Encoder`.
-        names: The tokens by their ids; if None, a token is named by its id.
+        encode: The function of an `Encoder`.
+        names: The tokens by id; if None, the id itself is the name of a token.
     """
 
     encode: Callable[[list[str]], Iterable[Sequence[int]]]
@@ -111,7 +112,7 @@ class TokenSplitting:
 
 @dataclass(frozen=True)
 class _SlowEncoding:
-    """Encodes with a tokenizer of transformers."""
+    """Encodes with a slow tokenizer of transformers."""
 
     tokenizer: PreTrainedTokenizerBase
 
@@ -122,25 +123,30 @@ class _SlowEncoding:
 
 @dataclass(frozen=True)
 class _FastEncoding:
-    """Encodes with a tokenizer of tokenizers, in threads; special tokens that a text contains are split or kept."""
+    """Encodes with the package tokenizers, in threads.
+
+    Attributes:
+        backend: The tokenizer.
+        splits_special: Whether a special token that occurs in a text is encoded like other text.
+    """
 
     backend: Tokenizer
     splits_special: bool
 
     def __call__(self, texts: list[str]) -> Iterable[Sequence[int]]:
-        self.backend.encode_special_tokens = self.splits_special  # which a copy in another process does not have
+        self.backend.encode_special_tokens = self.splits_special  # pickling for another process loses this setting
         return (encoding.ids for encoding in self.backend.encode_batch_fast(texts, add_special_tokens=False))
 
 
 def encodable_batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield some lines at a time, each as `make_encodable` returns it."""
+    """Yield batches of lines, with `make_encodable` applied to each line."""
     remaining = map(make_encodable, lines)
     while batch := list(islice(remaining, _BATCH)):
         yield batch
 
 
 def used_tokens(tokenizer: PreTrainedTokenizerBase, lines: Iterable[str]) -> set[int]:
-    """Return the ids of the tokens that a text is encoded with."""
+    """Return the ids of all tokens that occur in an encoded text."""
     encoder = encoder_of(tokenizer)
     used: set[int] = set()
     for batch in encodable_batches(lines):

@@ -35,8 +35,8 @@ class TokenForm(NamedTuple):
     Attributes:
         text: Its text, without the space before a word. Bytes that are not valid UTF-8 become lone surrogates
             (`surrogateescape`), so that different tokens do not all become U+FFFD.
-        starts_word: Whether a space, or the start of the text, comes before it.
-        is_byte: Whether it is only a part of a character.
+        starts_word: Whether it follows a space or the start of the text.
+        is_byte: Whether it is only a part of a character's bytes.
         is_special: Whether it is a special token rather than text.
     """
 
@@ -47,24 +47,24 @@ class TokenForm(NamedTuple):
 
     @property
     def surface(self) -> str:
-        """The text with the space before a word."""
+        """The text, with a space before it if it starts a word."""
         return f" {self.text}" if self.starts_word else self.text
 
     @property
     def readable(self) -> str:
-        """The surface as people read it: bytes that are not valid UTF-8 are written as `\\xc3`."""
+        """The surface for display: bytes that are not valid UTF-8 are written as `\\xc3`."""
         return self.surface.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
     @property
     def is_neutral(self) -> bool:
-        """Whether it has no letter or mark of any script: digits, punctuation, white space, parts of characters."""
+        """Whether it contains no letter or mark: digits, punctuation, white space, parts of characters."""
         return bool(self.text) and (
             self.is_byte or not any(unicodedata.category(character)[0] in "LM" for character in self.text)
         )
 
     @property
     def is_word(self) -> bool:
-        """Whether it may be a whole word: letters, marks and joiners after a space, or of a script without spaces."""
+        """Whether it may be a whole word: letters, marks and joiners, after a space or in a script without spaces."""
         if self.is_special or self.is_byte or not (self.starts_word or is_unspaced(self.text[:1] or " ")):
             return False
         return self.text[:1].isalpha() and all(
@@ -73,7 +73,7 @@ class TokenForm(NamedTuple):
 
 
 class TokenizerFamily(StrEnum):
-    """Families of tokenizers by the spelling of their tokens."""
+    """Families of tokenizers, by how they spell tokens."""
 
     BYTE_LEVEL = "byte-level BPE"
     METASPACE = "SentencePiece"
@@ -83,12 +83,12 @@ class TokenizerFamily(StrEnum):
 
 @dataclass(frozen=True)
 class Spelling:
-    """The spelling of tokens in a tokenizer.
+    """How a tokenizer spells its tokens.
 
     Attributes:
-        family: Its family.
+        family: The family of the tokenizer.
         prefix: Marks a piece inside a word (WordPiece's `##`).
-        suffix: Marks the last piece of a word (`</w>` of the earliest BPE).
+        suffix: Marks the last piece of a word (`</w>` in the earliest BPE tokenizers).
         byte_fallback: Whether `<0xC3>` is the name of a byte.
         isolates_ideographs: Whether every ideograph is a word of its own (BERT's), so that `##中` is never used.
     """
@@ -102,7 +102,7 @@ class Spelling:
     def read(self, token: str) -> TokenForm:
         """Return the canonical form of a token of the model's vocabulary."""
         if self.family is TokenizerFamily.BYTE_LEVEL:
-            if not _ALPHABET.issuperset(token):  # an added token, spelled as it is
+            if not _ALPHABET.issuperset(token):  # an added token, which is plain text
                 return _from_surface(token)
             return _from_bytes(token.translate(_TO_BYTES).encode("latin-1"))
         if self.family is TokenizerFamily.METASPACE:
@@ -112,11 +112,11 @@ class Spelling:
         if self.family is TokenizerFamily.WORDPIECE:
             is_inside = bool(self.prefix) and token.startswith(self.prefix) and token != self.prefix
             return TokenForm(token.removeprefix(self.prefix) if is_inside else token, starts_word=not is_inside)
-        # Whole words are the tokens with an end-of-word suffix.
+        # This family marks the end of a word, not its start. A token with the suffix is assumed to be a whole word.
         return TokenForm(token.removesuffix(self.suffix), starts_word=token.endswith(self.suffix))
 
     def read_added(self, token: str) -> TokenForm:
-        """Return the canonical form of an added token, which is never spelled in the byte-level alphabet."""
+        """Return the canonical form of an added token, which does not use the byte-level alphabet."""
         if self.family is TokenizerFamily.BYTE_LEVEL:
             return _from_surface(token)
         return self.read(token)
@@ -126,7 +126,7 @@ class Spelling:
         return self.isolates_ideographs and _IDEOGRAPH.fullmatch(text) is not None
 
     def is_byte_name(self, token: str) -> bool:
-        """Whether the token is the name of a byte (`<0xC3>`), which is used for unknown characters only."""
+        """Whether the token is the name of a byte (`<0xC3>`); such tokens are used only for unknown characters."""
         return self.byte_fallback and _BYTE_FALLBACK.fullmatch(token) is not None
 
     def write(self, form: TokenForm) -> str:
@@ -139,12 +139,12 @@ class Spelling:
 
 
 def spelling_of(backend: Tokenizer) -> Spelling:
-    """Recognise how a tokenizer spells tokens, from its components."""
+    """Determine from a tokenizer's components how it spells tokens."""
     components = (backend.pre_tokenizer, backend.decoder, backend.normalizer)
     parts = _component_types([json.loads(component.__getstate__()) for component in components if component])
     if "ByteLevel" in parts:
         return Spelling(TokenizerFamily.BYTE_LEVEL)
-    state = json.loads(backend.to_str())  # with every token and merge: a tenth of a second for 50,000 tokens
+    state = json.loads(backend.to_str())  # slow, since it has all tokens and merges: 0.1 s for 50,000 tokens
     model = state["model"]
     if model["type"] == "WordPiece":
         return Spelling(
@@ -183,7 +183,7 @@ def _from_bytes(raw: bytes) -> TokenForm:
 
 
 def _from_surface(surface: str) -> TokenForm:
-    """Remove the space before a word; a token of white space alone keeps all of it."""
+    """Turn a space before a word into `starts_word`; a token that is only white space keeps it."""
     if surface.startswith(" ") and surface.strip():
         return TokenForm(surface[1:], starts_word=True)
     return TokenForm(surface)

@@ -29,21 +29,21 @@ def train_joint_wordpiece(
     alphabet: int = 1_000,
     lowercase: bool = False,
 ) -> Tokenizer:
-    """Train a WordPiece tokenizer on the text of several languages at once, with the special tokens of another.
+    """Train a WordPiece tokenizer on text in several languages at once, with the special tokens of another tokenizer.
 
-    Words are split at white space and punctuation, and Chinese characters are words, as in BERT. The special tokens
-    that the other tokenizer puts around a text or a pair of texts are kept.
+    Text is split at white space and punctuation, and each Chinese character is a word, as in BERT. The new tokenizer
+    puts the same special tokens around a text or a pair of texts as the other one.
 
     Args:
-        like: The tokenizer of the model.
+        like: The tokenizer of the model, whose special tokens are used.
         texts: For each language, a function that starts one pass over its text; lines are interleaved.
-        vocab_size: Number of tokens, special ones included.
-        alphabet: Most different characters; rarer ones become unknown.
-        lowercase: Convert everything to lower case, without accents.
+        vocab_size: Number of tokens, including special tokens.
+        alphabet: Maximum number of distinct characters; rarer ones become unknown.
+        lowercase: Convert text to lower case and remove accents.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
-        EvidenceError: There is no text.
+        EvidenceError: The texts contain no words.
     """
     check_number("vocab_size", vocab_size, most=LARGEST_VOCABULARY)
     added = sorted(backend_of(like).get_added_tokens_decoder().items())
@@ -68,20 +68,20 @@ def train_joint_wordpiece(
         )
     tokenizer.model = models.WordPiece(vocabulary, unk_token=_unknown(like), continuing_subword_prefix=PREFIX)
     tokenizer.add_special_tokens(special)
-    found = tokenizer.get_vocab_size()
-    if found > vocab_size:
+    trained_size = tokenizer.get_vocab_size()
+    if trained_size > vocab_size:
         raise InputError(
-            f"the characters and special tokens alone make {found} tokens, and {vocab_size} were requested: "
+            f"the characters and special tokens alone make {trained_size} tokens, and {vocab_size} were requested: "
             "allow more tokens, or fewer characters"
         )
-    if found <= len(special):
+    if trained_size <= len(special):
         raise EvidenceError("the texts contain no words: give some thousand words of each language")
     tokenizer.post_processor = _post_processor(like, tokenizer)
     return tokenizer
 
 
 def interleave_lines(texts: Sequence[Callable[[], Iterable[str]]]) -> Iterator[str]:
-    """Yield a line of each text, then the next line of each, until all are read."""
+    """Yield the first line of each text, then the second line of each, and so on until all texts are read."""
     running = [iter(text()) for text in texts]
     while running:
         for lines in tuple(running):
@@ -99,9 +99,10 @@ def _count_lines(lines: Iterable[str], advance: Advance) -> Iterator[list[str]]:
 
 
 def _unknown(like: PreTrainedTokenizerFast) -> str:
-    """Return the source's unknown token, or `[UNK]` if it has none, or one with another role.
+    """Return the source's unknown token, or `[UNK]` if it has none or its unknown token also has another role.
 
-    Byte-level BPE never meets an unknown character, so its unknown token is often also the end token; WordPiece does.
+    Byte-level BPE has no unknown characters, so its unknown token is often also the end token. WordPiece needs a
+    separate one.
     """
     unknown = getattr(like, "unk_token", None)
     shared = {getattr(like, f"{role}_token", None) for role in ("bos", "eos", "pad", "cls", "sep", "mask")}
@@ -109,7 +110,7 @@ def _unknown(like: PreTrainedTokenizerFast) -> str:
 
 
 def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> processors.PostProcessor | None:
-    """Return a post-processor that adds the same special tokens as the source tokenizer; None if it adds none."""
+    """Return a post-processor that adds the same special tokens as the source tokenizer, or None if it adds none."""
     backend = copy_backend(like)
     single, pair = _template(backend.encode("a")), _template(backend.encode("a", "a"))
     names = [piece.rpartition(":")[0] for piece in (*single, *pair) if not piece.startswith("$")]
@@ -122,8 +123,9 @@ def _post_processor(like: PreTrainedTokenizerFast, tokenizer: Tokenizer) -> proc
 def _template(encoding: Encoding) -> list[str]:
     """Return the template that produces an encoding: `[CLS]:0`, `$A:0`, `[SEP]:0`."""
     pieces: list[str] = []
-    for token, sequence, kind in zip(encoding.tokens, encoding.sequence_ids, encoding.type_ids, strict=True):
-        piece = f"{token}:{kind}" if sequence is None else f"${'AB'[sequence]}:{kind}"
+    for token, sequence, type_id in zip(encoding.tokens, encoding.sequence_ids, encoding.type_ids, strict=True):
+        name = token if sequence is None else f"${'AB'[sequence]}"
+        piece = f"{name}:{type_id}"
         if sequence is None or piece not in pieces:
             pieces.append(piece)
     return pieces

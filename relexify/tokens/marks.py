@@ -1,8 +1,9 @@
 r"""Train tokenizers on scripts that write vowels as combining marks: Devanagari, Thai, Khmer, pointed Hebrew, ….
 
-The tokenizers of many models are made for scripts without marks. The regular expressions of GPT-2, Llama 3 and Qwen cut
-text into runs of letters (`\p{L}+`), which end at every mark: a Hindi word becomes five parts, and no token can span
-two of them. Uncased BERTs and ALBERT delete marks, which are accents in English, but vowels and tones elsewhere.
+The tokenizers of many models were designed for scripts without marks. The regular expressions of GPT-2, Llama 3 and
+Qwen split text into runs of letters (`\p{L}+`), which end at every mark: a Hindi word is split into five parts, and no
+token can span two of them. Uncased BERTs and ALBERT delete marks, which are only accents in English, but vowels and
+tones in other languages.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from tokenizers import Tokenizer
 
 __all__ = ["keep_marks"]
 
-_LEAST_SHARE = 0.01
-_LEAST_LATIN_SHARE = 0.1
-"""Smallest share of letters with accents for which those of Latin script are kept too. In German and French, few
-letters have one, so the tokenizer stays as it is; in Vietnamese, they tell most words apart."""
+_MIN_SHARE = 0.01
+_MIN_LATIN_SHARE = 0.1
+"""If marks make up at least this share, those of Latin script are kept too. In German and French, few letters have an
+accent, so the tokenizer is not changed; in Vietnamese, accents distinguish most words."""
 _LATIN = re.compile(r"[A-Za-z][\u0300-\u036f]*")
 _JOINERS = "\u200c\u200d"
-"""Invisible characters inside words of Persian and of Indic languages."""
+"""Invisible characters inside Persian and Indic words."""
 _LETTERS = rf"\p{{L}}\p{{M}}{_JOINERS}"
 _CLASS_OR_LETTER = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\p\{L\}")
 _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -31,9 +32,10 @@ _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+
 
 _SPACE_BEFORE_TEXT = (
     {"type": "Prepend", "prepend": " "},
-    {"type": "Replace", "pattern": {"Regex": r"\A  "}, "content": " "},  # unless it begins with one
+    {"type": "Replace", "pattern": {"Regex": r"\A  "}, "content": " "},  # unless the text begins with a space
 )
-"""What `add_prefix_space` does, as a normaliser: each part of a text that is cut beforehand would get a space."""
+"""A normaliser that does what `add_prefix_space` does. The option itself cannot be used after another pre-tokeniser has
+split the text: each part would get a space."""
 
 
 Component = dict[str, Any]
@@ -41,7 +43,10 @@ Component = dict[str, Any]
 
 
 def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
-    """Return a tokenizer that neither cuts words at the marks of a text nor deletes them; None if it is this one.
+    """Return a tokenizer that neither splits words at the marks of a text nor deletes the marks.
+
+    Returns:
+        The changed tokenizer, or None if no change is needed.
 
     Args:
         backend: The tokenizer.
@@ -49,19 +54,21 @@ def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
     """
     before = json.loads(backend.to_str())
     after = dict(before)
-    apart = unicodedata.normalize("NFD", text)
-    if _share_of_marks(apart) >= _LEAST_LATIN_SHARE or _share_of_marks(_LATIN.sub("", apart)) >= _LEAST_SHARE:
+    # Normalisers that delete marks decompose letters first, so precomposed letters count as marks here.
+    decomposed = unicodedata.normalize("NFD", text)
+    if _share_of_marks(decomposed) >= _MIN_LATIN_SHARE or _share_of_marks(_LATIN.sub("", decomposed)) >= _MIN_SHARE:
         after["normalizer"] = _unstripped(before["normalizer"])
-    if _share_of_marks(text) >= _LEAST_SHARE:
+    if _share_of_marks(text) >= _MIN_SHARE:
         after["pre_tokenizer"] = _uncut(before["pre_tokenizer"])
-        if any(map(_cuts_after_space, _parts(before["pre_tokenizer"])[:1])):
+        first = _parts(before["pre_tokenizer"])[:1]
+        if first and _cuts_after_space(first[0]):
             normalisers = [] if after["normalizer"] is None else [after["normalizer"]]
             after["normalizer"] = {"type": "Sequence", "normalizers": [*normalisers, *_SPACE_BEFORE_TEXT]}
     return None if after == before else Tokenizer.from_str(json.dumps(after))
 
 
 def _share_of_marks(text: str) -> float:
-    """Return the share of combining marks and joiners among the letters of a text and themselves."""
+    """Return the share of combining marks and joiners among all letters, marks and joiners of a text."""
     counts = Counter(text)
     marks = sum(number for each, number in counts.items() if unicodedata.category(each)[0] == "M" or each in _JOINERS)
     letters = sum(number for each, number in counts.items() if each.isalpha())
@@ -73,16 +80,16 @@ def _uncut(component: Component | None) -> Component | None:
     parts = _parts(component)
     uncut = []
     for index, part in enumerate(parts):
-        # After another one that cuts, a space is put before each of the parts.
+        # After another pre-tokeniser that splits the text, this one adds a space before each part, so it is kept.
         uncut += [part] if index and _cuts_after_space(part) else _uncut_part(part)
     if uncut == parts:
         return component
-    # Not nested: transformers gives a tokenizer all bytes only if it finds ByteLevel in the outermost sequence.
+    # Not nested, because transformers adds all bytes to the alphabet only if ByteLevel is in the outermost sequence.
     return uncut[0] if len(uncut) == 1 else {"type": "Sequence", "pretokenizers": uncut}
 
 
 def _parts(component: Component | None) -> list[Component]:
-    """Return the pre-tokenisers that a sequence, which may be nested, applies in turn."""
+    """Return the pre-tokenisers that a sequence, possibly nested, applies one after another."""
     if component is None:
         return []
     if "pretokenizers" not in component:
@@ -101,18 +108,23 @@ def _uncut_part(part: Component) -> list[Component]:
 
 
 def _cuts_after_space(part: Component) -> bool:
-    """Whether a pre-tokeniser puts a space before a text that lacks one, and then cuts it."""
+    """Whether a pre-tokeniser adds a space before a text that lacks one, and then splits the text."""
     return bool(part["type"] == "ByteLevel" and part["use_regex"] and part["add_prefix_space"])
 
 
 def _with_marks(pattern: str) -> str:
     """Return a regular expression whose letters include marks and joiners.
 
-    Classes are not nested, and joiners are written as they are, because not all engines read `[[a]b]` and `\\x{200C}`.
+    Character classes are not nested, and joiners are not escaped, because not all regex engines support `[[a]b]` and
+    `\\x{200C}`.
     """
-    return _CLASS_OR_LETTER.sub(
-        lambda found: found[0].replace(r"\p{L}", _LETTERS) if found[0][0] == "[" else f"[{_LETTERS}]", pattern
-    )
+
+    def add_marks(match: re.Match[str]) -> str:
+        if match[0].startswith("["):  # a class, which contains \p{L} or not
+            return match[0].replace(r"\p{L}", _LETTERS)
+        return f"[{_LETTERS}]"
+
+    return _CLASS_OR_LETTER.sub(add_marks, pattern)
 
 
 def _unstripped(component: Component | None) -> Component | None:

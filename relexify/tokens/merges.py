@@ -1,4 +1,4 @@
-"""Learn merges on top of an existing vocabulary: byte-pair encoding whose first symbols are whole tokens."""
+"""Learn merges on top of an existing vocabulary: byte-pair encoding whose initial symbols are whole tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relexify.progress import track
 
 __all__ = ["Merge", "learn_merges"]
 
-_LEAST_COUNT = 2
+_MIN_COUNT = 2
 """A pair that occurs once is not worth a token."""
 
 Pair = tuple[int, int]
@@ -20,13 +20,13 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Merge:
-    """Two tokens that become one.
+    """A merge of two tokens into one.
 
     Attributes:
-        left: The first token: an id of the vocabulary, or the id that an earlier merge made.
-        right: The second one.
-        token: The spelling of the token that they become.
-        saved: Number of tokens that the text is shorter by.
+        left: The id of the first token, which is in the vocabulary or results from an earlier merge.
+        right: The id of the second token.
+        token: The spelling of the resulting token.
+        saved: By how many tokens the merge shortens the text.
     """
 
     left: int
@@ -44,51 +44,51 @@ def learn_merges(
     forbidden: Collection[Pair] = (),
     rejected: Collection[str] = (),
 ) -> list[Merge]:
-    """Learn merges in the order of the tokens that they save, as byte-pair encoding does.
+    """Learn merges, those that save most tokens first, as byte-pair encoding does.
 
-    Every merge makes a token that was not there before, so that merges of the vocabulary cannot follow upon it: a
-    pair that spells an existing token is never merged.
+    A pair that spells an existing token is never merged. Every merge therefore results in a new token, to which no
+    merge of the vocabulary applies.
 
     Args:
-        words: How often each word occurs, as ids; merges do not cross words.
-        tokens: Spelling of the tokens, by id; the i-th merge makes the id `len(tokens) + i`.
-        count: Number of merges; fewer, if no pair is left that occurs twice.
-        prefix: Marks tokens inside a word (`##`); the merged token has that of its first part alone.
+        words: Number of occurrences of each word, given as ids; merges do not cross word boundaries.
+        tokens: Spelling of the tokens, by id; the i-th merge gets the id `len(tokens) + i`.
+        count: Number of merges; fewer are learned if no pair is left that occurs twice.
+        prefix: Marks tokens inside a word (`##`); a merged token keeps only the prefix of its first part.
         forbidden: Pairs that are never merged.
-        rejected: Spellings of tokens that are never made.
+        rejected: Spellings that no merged token may have.
     """
     spelling = list(tokens)
-    known = {*tokens, *rejected}
+    unavailable = {*tokens, *rejected}
     symbols = [list(word) for word in words]
     frequency = list(words.values())
     counts: dict[Pair, int] = defaultdict(int)
-    places: dict[Pair, list[int]] = defaultdict(list)  # words with the pair; some no longer have it
+    words_with: dict[Pair, list[int]] = defaultdict(list)  # by pair; may include words that no longer contain it
     for index, word in enumerate(symbols):
         for pair in pairwise(word):
             counts[pair] += frequency[index]
-            places[pair].append(index)
-    # The largest count first and, of equal counts, the lowest ids, so that the order does not depend on the text's.
-    queue = [(-number, pair) for pair, number in counts.items() if number >= _LEAST_COUNT]
+            words_with[pair].append(index)
+    # Ordered by decreasing count; ties are broken by ids, so that the result does not depend on the order of the text.
+    queue = [(-number, pair) for pair, number in counts.items() if number >= _MIN_COUNT]
     heapq.heapify(queue)
     merges: list[Merge] = []
     with track("choosing tokens to add", count) as advance:
         while queue and len(merges) < count:
             negative, pair = heapq.heappop(queue)
-            if counts[pair] != -negative:  # an entry from before its count changed
-                if counts[pair] >= _LEAST_COUNT:
+            if counts[pair] != -negative:  # an outdated entry: the count has changed since
+                if counts[pair] >= _MIN_COUNT:
                     heapq.heappush(queue, (-counts[pair], pair))
                 continue
             token = spelling[pair[0]] + spelling[pair[1]].removeprefix(prefix)
-            if pair in forbidden or token in known:
+            if pair in forbidden or token in unavailable:
                 continue
-            made = len(spelling)
+            merged_id = len(spelling)
             spelling.append(token)
-            known.add(token)
+            unavailable.add(token)
             changed: set[Pair] = set()
             saved = 0
-            for index in places.pop(pair):
+            for index in words_with.pop(pair):
                 before = symbols[index]
-                after = _merged(before, pair, made)
+                after = _merged(before, pair, merged_id)
                 if len(after) == len(before):
                     continue
                 saved += (len(before) - len(after)) * frequency[index]
@@ -96,8 +96,8 @@ def learn_merges(
                     counts[old] -= frequency[index]
                 for new in pairwise(after):
                     counts[new] += frequency[index]
-                    if made in new:
-                        places[new].append(index)
+                    if merged_id in new:
+                        words_with[new].append(index)
                         changed.add(new)
                 symbols[index] = after
             for new in changed:
@@ -107,13 +107,13 @@ def learn_merges(
     return merges
 
 
-def _merged(word: list[int], pair: Pair, made: int) -> list[int]:
+def _merged(word: list[int], pair: Pair, merged_id: int) -> list[int]:
     """Replace a pair from left to right, as tokenizers do: of three equal tokens, the first two are merged."""
     merged: list[int] = []
     position = 0
     while position < len(word):
         if word[position] == pair[0] and word[position + 1 : position + 2] == [pair[1]]:
-            merged.append(made)
+            merged.append(merged_id)
             position += 2
         else:
             merged.append(word[position])

@@ -11,27 +11,28 @@ __all__ = ["normaliser_of"]
 
 
 def normaliser_of(tokenizer: AnyTokenizer) -> Callable[[str], str] | None:
-    """Return the function that normalises a word as the tokenizer does; None if it has no normaliser.
+    """Return a function that normalises a word as the tokenizer does, or None if it has no normaliser.
 
-    A space that the tokenizer puts before every text, and its mark for spaces, are not part of the result.
+    The result contains neither the space that some tokenizers add before every text, nor their symbol for spaces.
     """
     backend = backend_of(tokenizer)
     normaliser, family = backend.normalizer, spelling_of(backend).family
-    # A normaliser may also write text in the byte-level alphabet, which is a spelling, and no change of the text.
+    # A normaliser that only converts text to the byte-level alphabet changes its spelling, not the text.
     if normaliser is None or normaliser.normalize_str("ü") == "Ã¼":
         return None
     prepends = normaliser.normalize_str("a").startswith((" ", METASPACE))
 
     def normalise(word: str) -> str:
         try:
-            seen: str = normaliser.normalize_str(word)
-        except UnicodeEncodeError:  # a lone surrogate, which no tokenizer reads
+            normalised: str = normaliser.normalize_str(word)
+        except UnicodeEncodeError:  # a lone surrogate, which no tokenizer accepts
             return word
         if family is TokenizerFamily.BYTE_LEVEL:
-            return seen.removeprefix(" ") if prepends and not word.startswith(" ") else seen
+            added_space = prepends and not word.startswith(" ")
+            return normalised.removeprefix(" ") if added_space else normalised
         if family is not TokenizerFamily.METASPACE:
-            return seen.strip(" ")  # BERT's puts spaces around ideographs
-        seen = seen.replace(METASPACE, " ")
-        return seen.removeprefix(" ") if prepends else seen
+            return normalised.strip(" ")  # BERT's normaliser puts spaces around ideographs
+        normalised = normalised.replace(METASPACE, " ")
+        return normalised.removeprefix(" ") if prepends else normalised
 
     return normalise

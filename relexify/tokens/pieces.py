@@ -19,9 +19,9 @@ BYTE_LEVEL_SPACE = "Ġ"
 def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[list[int]]:
     """Split every target token into source tokens.
 
-    The source tokenizer's model is called directly, in its own alphabet, so that a token inside a word stays inside a
-    word and a part of a character becomes bytes. A token in both vocabularies is its own single piece; special tokens,
-    and tokens of which the source can spell nothing but the space before them, have no pieces.
+    The source tokenizer's model is called directly, with text in its own alphabet, so that a token inside a word is
+    split into tokens inside a word, and a part of a character into bytes. A token in both vocabularies is its own only
+    piece. Special tokens have no pieces, nor do tokens that the source cannot spell apart from the space before them.
 
     Returns:
         Source ids for each target id.
@@ -45,8 +45,8 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
 
     Args:
         tokenizer: A transformers tokenizer or a `tokenizers.Tokenizer`.
-        words: Single words; a space before a word means that it follows a space.
-        after_space: Whether all of them follow a space.
+        words: Single words; a leading space means that the word follows a space.
+        after_space: Whether all words follow a space.
     """
     backend = backend_of(tokenizer)
     if backend.padding is not None or backend.truncation is not None:
@@ -61,27 +61,27 @@ def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool
 def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
     """Encode the words of sentences, without special tokens; each distinct word is encoded once.
 
-    They are encoded as after a space, or as they are if most words of the sentence belong to a script without spaces.
+    Words are encoded as if they followed a space, unless most words of the sentence belong to a script without spaces.
 
     Returns:
         The ids of each word of each sentence.
     """
     spaced = [(sentence, not _is_unspaced(sentence)) for sentence in sentences]
-    known: dict[bool, dict[str, list[int]]] = {}
+    encoded: dict[bool, dict[str, list[int]]] = {}
     for after_space in (False, True):
         words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
         ids = encode_words(tokenizer, [make_encodable(word) for word in words], after_space=after_space)
-        if not after_space:  # a space that the tokenizer puts before a text, as a token of its own, is not in the text
+        if not after_space:  # remove the token for a space that the tokenizer adds before a text
             space = backend_of(tokenizer).token_to_id(METASPACE)
             ids = [row[1:] if len(row) > 1 and row[0] == space else row for row in ids]
-        known[after_space] = dict(zip(words, ids, strict=True))
-    return [[known[space][word] if word else [] for word in sentence] for sentence, space in spaced]
+        encoded[after_space] = dict(zip(words, ids, strict=True))
+    return [[encoded[space][word] if word else [] for word in sentence] for sentence, space in spaced]
 
 
 def _is_unspaced(sentence: Sequence[str]) -> bool:
     """Return whether most words that begin with a letter begin with one of a script without spaces."""
-    begins = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
-    return 2 * sum(map(is_unspaced, begins)) > len(begins)
+    initials = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
+    return 2 * sum(map(is_unspaced, initials)) > len(initials)
 
 
 def prepends_space(backend: Tokenizer) -> bool:
@@ -101,17 +101,20 @@ class _PieceSplitter:
         self._normalise = normaliser_of(backend)
 
     def split(self, form: TokenForm) -> list[int]:
-        """Return the known pieces; a form without letters may gain or lose its space, which not every family spells."""
+        """Return the known pieces of a form.
+
+        A form without letters is also tried with or without a space before it, because not every family can spell both.
+        """
         attempts = [self._split_exactly(form)]
         if form.is_neutral and not form.is_byte:
             attempts.append(self._split_exactly(form._replace(starts_word=not form.starts_word)))
-            if self.source.spelling.family is TokenizerFamily.WORDPIECE:  # makes a word of every punctuation mark
+            if self.source.spelling.family is TokenizerFamily.WORDPIECE:  # each punctuation mark is a word
                 attempts.append(list(self.backend.encode(form.text, add_special_tokens=False).ids))
         known = ([id for id in ids if id != self._unknown] for ids in attempts)
         return next((ids for ids in known if self._spells(ids, form)), [])
 
     def _spells(self, ids: list[int], form: TokenForm) -> bool:
-        """Whether pieces spell a part of a form: the space before a word says nothing about an unknown word."""
+        """Whether pieces spell at least a part of a form; a space alone spells no part of a word."""
         is_visible = (not self.source.forms[id].text.isspace() for id in ids)
         return any(is_visible) or (bool(ids) and form.text.isspace())
 

@@ -1,9 +1,9 @@
 """Remove the tokens that a text never uses from a tokenizer, such that the text is encoded as before.
 
-Besides the tokens of the text, these stay: special and added tokens; single bytes, so that every text can still be
-encoded; and for BPE the tokens that are made on the way to a token that stays. A merge stays if all three of its tokens
-do. Every merge that applies to the text stays then, and so does their order, so the same merges apply. For Unigram and
-WordPiece, the segmentation that is chosen stays the best if others are removed.
+Besides the tokens of the text, these are kept: special and added tokens; single bytes, so that every text can still be
+encoded; and for BPE, the intermediate tokens from which a kept token is merged. A merge is kept if its two parts and
+its result are. All merges that apply to the text are therefore kept, in the same order, and the same merges apply.
+With Unigram and WordPiece, the best segmentation remains the best when tokens that it does not use are removed.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def prune_tokenizer(
         lines: Starts one pass over the text.
 
     Returns:
-        The pruned tokenizer, and the source id of each of its tokens [kept], rising.
+        The pruned tokenizer, and the source id of each of its tokens [kept], in ascending order.
 
     Raises:
-        VocabularyError: The text would be encoded differently, which can happen only to words that WordPiece does not
-            know.
+        VocabularyError: The text would be encoded differently. This can happen only if it contains words that WordPiece
+            cannot split.
     """
     state, vocabulary = state_of(source), vocabulary_of(source)
     model, spelling = state["model"], vocabulary.spelling
@@ -75,10 +75,9 @@ def prune_tokenizer(
 
 
 def _parts(model: dict[str, Any], tokens: Iterable[str]) -> set[str]:
-    """Return the characters of some tokens, and everything that BPE merges on the way from them to each token.
+    """Return the characters of some tokens, and all intermediate tokens that BPE produces between them and each token.
 
-    Nothing is merged across the borders of a token of the result, so what happens inside a token is what happens to it
-    alone.
+    BPE never merges across the boundaries of the tokens that a text ends up as, so each token can be merged on its own.
     """
     ranks = {(left, right): rank for rank, (left, right) in enumerate(model["merges"])}
     parts: set[str] = set()
@@ -93,7 +92,7 @@ def _parts(model: dict[str, Any], tokens: Iterable[str]) -> set[str]:
 
 
 def _characters(model: dict[str, Any], token: str) -> list[str]:
-    """Return the symbols that BPE starts from: characters, with a prefix inside a word or a suffix at its end."""
+    """Return the initial symbols of BPE: characters, with a prefix inside a word and a suffix at its end."""
     prefix, suffix = model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""
     first = "" if prefix and not token.startswith(prefix) else prefix
     text = token.removeprefix(prefix)
@@ -111,7 +110,7 @@ def _merged(model: dict[str, Any], left: str, right: str) -> str:
 def _check_encoding(
     source: PreTrainedTokenizerFast, pruned: PreTrainedTokenizerFast, ids: np.ndarray, lines: Iterable[str]
 ) -> None:
-    """Validate that a text is encoded as before; `ids` are the source ids of the pruned tokenizer's tokens."""
+    """Validate that a text is encoded as before; `ids` gives the source id of each token of the pruned tokenizer."""
     before, after = encoder_of(source), encoder_of(pruned)
     for texts in encodable_batches(lines):
         for text, old, new in zip(texts, before.encode(texts), after.encode(texts), strict=True):

@@ -18,13 +18,13 @@ __all__ = ["rebuild", "renumber_special_tokens", "state_of"]
 
 
 def state_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """Return the serialised state of a tokenizer, without truncation and padding, as a copy that may be changed."""
+    """Return a copy of a tokenizer's serialised state, without truncation and padding."""
     state: dict[str, Any] = json.loads(backend_of(tokenizer).to_str())
     return {**state, "truncation": None, "padding": None}
 
 
 def rebuild(tokenizer: PreTrainedTokenizerFast, state: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """Return a copy of a tokenizer with another state; its post-processor gets the ids of the new vocabulary."""
+    """Return a copy of a tokenizer with another state; the ids in its post-processor are updated."""
     rebuilt = copy.deepcopy(tokenizer)
     rebuilt._tokenizer = Tokenizer.from_str(json.dumps(state))
     renumber_special_tokens(rebuilt)
@@ -32,14 +32,14 @@ def rebuild(tokenizer: PreTrainedTokenizerFast, state: dict[str, Any]) -> PreTra
 
 
 def renumber_special_tokens(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Update the ids of the special tokens in the post-processor, which may be nested."""
+    """Update the ids of the special tokens in the post-processor to those of the vocabulary."""
     state = json.loads(backend_of(tokenizer).to_str())
     _renumber(state["post_processor"], backend_of(tokenizer).token_to_id)
     backend_of(tokenizer).post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
 
 
 def _renumber(component: object, id_of: Callable[[str], int | None]) -> None:
-    """Update the ids of special tokens in a post-processor, and in those inside it."""
+    """Update the ids of special tokens in a post-processor, including nested ones."""
     if not isinstance(component, dict):
         return
     for token in component.get("special_tokens", {}).values():

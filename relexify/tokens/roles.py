@@ -24,7 +24,7 @@ EQUIVALENT_ROLES: Mapping[str, tuple[str, ...]] = {
     "turn_start": ("bos",),
     "turn_end": ("eos",),
 }
-"""Roles that can stand in for one that the source model does not know, best first."""
+"""Roles that can stand in for a role that the source model lacks, best first."""
 
 CHAT_TOKENS: Mapping[str, tuple[str, ...]] = {
     "turn_start": ("<|im_start|>", "<start_of_turn>", "<|start_header_id|>", "<|user|>", "[INST]"),
@@ -41,11 +41,11 @@ CONVENTIONAL_TOKENS: Mapping[str, tuple[str, ...]] = {
     "cls": ("[CLS]",),
     "mask": ("<mask>", "[MASK]"),
 }
-"""Usual names of special tokens, for a bare tokenizer, which does not declare their roles."""
+"""Usual names of special tokens, for a bare `tokenizers.Tokenizer`, which does not declare their roles."""
 
 
 def roles_of(tokenizer: AnyTokenizer, backend: Tokenizer) -> dict[str, int]:
-    """Return the ids of special tokens by role: as the tokenizer declares them, chat tokens by their usual names."""
+    """Return the ids of special tokens by role: as declared by the tokenizer, and chat tokens by their usual names."""
     declares = hasattr(tokenizer, "all_special_tokens")
     roles: dict[str, int] = {}
     for role in ROLES:

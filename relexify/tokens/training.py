@@ -1,4 +1,4 @@
-"""Train a tokenizer for the target language that is built like the source tokenizer."""
+"""Train a tokenizer for the target language that is of the same type as the source tokenizer."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def train_tokenizer_like(
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer of the same family, with the same normaliser, pre-tokeniser, post-processor and special tokens.
 
-    Added tokens that are not special (`<tool_call>`) are added again, except placeholders (`<unused7>`).
+    Added tokens that are not special (`<tool_call>`) are added to it as well, except placeholders (`<unused7>`).
 
     Args:
         like: The source tokenizer.
         lines: Starts one pass over the text of the target language.
-        vocab_size: Number of tokens, special and added ones included.
-        size: Bytes of the text, for the progress bar.
+        vocab_size: Number of tokens, including special and added tokens.
+        size: Size of the text in bytes, for the progress bar.
 
     Returns:
         A tokenizer of the same class.
 
     Raises:
         InputError: The vocabulary is too small for the special tokens and the alphabet.
-        EvidenceError: The text is too short to give a vocabulary at all.
+        EvidenceError: The text is too short to train any vocabulary on.
     """
     smallest = check_vocabulary_size(like, vocab_size)
     spelling, added = vocabulary_of(like).spelling, _added_tokens(like)
@@ -66,14 +66,14 @@ def train_tokenizer_like(
 
 
 def check_vocabulary_size(like: AnyTokenizer, vocab_size: int) -> int:
-    """Validate the size of a vocabulary, and return the least: what special tokens, added tokens and bytes need.
+    """Validate the size of a vocabulary, and return the minimum size: that of special tokens, added tokens and bytes.
 
     Args:
-        like: The tokenizer that one with this vocabulary is to be built like.
+        like: The tokenizer whose type the trained tokenizer will have.
         vocab_size: The size.
 
     Raises:
-        InputError: It is too small or too large.
+        InputError: The size is too small or too large.
     """
     check_number("vocab_size", vocab_size, 0, LARGEST_VOCABULARY)
     spelling = spelling_of(backend_of(like))
@@ -86,7 +86,7 @@ def check_vocabulary_size(like: AnyTokenizer, vocab_size: int) -> int:
 
 
 def _added_tokens(like: AnyTokenizer) -> list[AddedToken]:
-    """Return the added tokens that training drops: all but special ones, and none for Unigram, which keeps them."""
+    """Return the added tokens that training drops: all that are not special; none for Unigram, which keeps them."""
     backend = backend_of(like)
     if type(backend.model).__name__ == "Unigram":
         return []
@@ -97,10 +97,10 @@ def _added_tokens(like: AnyTokenizer) -> list[AddedToken]:
 def _train(
     like: PreTrainedTokenizerFast, family: TokenizerFamily, batches: Iterator[list[str]], vocab_size: int
 ) -> PreTrainedTokenizerFast:
-    """Train, and make sure that no token of SentencePiece's BPE spans several words.
+    """Train, and ensure that no token of SentencePiece's BPE spans several words.
 
-    Llama 2, Mistral and Gemma do not split a text before their model sees it; their merges simply never cross a space.
-    Such merges are trained only from text that is split, so a pre-tokeniser is added for the training.
+    Llama 2, Mistral and Gemma have no pre-tokeniser that splits text into words; their merges just never cross a space.
+    To learn such merges, the text must be split, so a pre-tokeniser is added during training.
     """
     original = backend_of(like).pre_tokenizer
     if family is TokenizerFamily.METASPACE and type(backend_of(like).model).__name__ == "BPE":
@@ -113,7 +113,7 @@ def _train(
     try:
         trained = like.train_new_from_iterator(batches, vocab_size, new_special_tokens=special, show_progress=False)
     except Exception as error:
-        if type(error) is not Exception:  # that of tokenizers, when Unigram has no room for all characters
+        if type(error) is not Exception:  # tokenizers raises this type if Unigram has no room for all characters
             raise
         raise InputError(f"{vocab_size} tokens are too few for this text ({first_line(error)}): give more") from error
     backend_of(trained).pre_tokenizer = original
@@ -138,7 +138,7 @@ def _bytes(lines: list[str]) -> int:
 
 
 def _add_bytes(trained: PreTrainedTokenizerFast) -> None:
-    """Append the 256 byte tokens, which training omits, so that byte fallback works."""
+    """Append the 256 byte tokens, which training omits and byte fallback needs."""
     backend = backend_of(trained)
     state = json.loads(backend.to_str())
     vocabulary = state["model"]["vocab"]
@@ -147,6 +147,7 @@ def _add_bytes(trained: PreTrainedTokenizerFast) -> None:
         start = max(backend.get_vocab(with_added_tokens=True).values()) + 1
         vocabulary.update({byte: start + index for index, byte in enumerate(missing)})
     else:
+        # Score bytes far below all other pieces, so that they are used only where nothing else can spell the text.
         lowest = min(score for _, score in vocabulary)
         vocabulary.extend([byte, lowest - 10.0] for byte in missing)
     trained._tokenizer = Tokenizer.from_str(json.dumps(state))

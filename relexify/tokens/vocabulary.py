@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 LARGEST_VOCABULARY = 1 << 22
-"""Tokens, several times as many as the largest models have; tokenizers allocates memory for a vocabulary in advance."""
+"""In tokens: several times the vocabulary of the largest models. Limited because tokenizers allocates it in advance."""
 
 AnyTokenizer: TypeAlias = "PreTrainedTokenizerFast | Tokenizer"
 """A fast tokenizer of transformers, or a bare one of `tokenizers`."""
@@ -40,10 +40,10 @@ class Vocabulary:
     """The tokens of a tokenizer.
 
     Attributes:
-        tokens: Their spelling, by id; `""` for an id without a token.
-        forms: Their canonical forms, by id.
-        special: Ids of the tokens with a role, by role (`bos`, `eos`, `pad`, `mask`, …).
-        spelling: How the tokenizer writes tokens.
+        tokens: Spelling of each token, by id; `""` for an id without a token.
+        forms: Canonical form of each token, by id.
+        special: Ids of special tokens, by role (`bos`, `eos`, `pad`, `mask`, …).
+        spelling: How the tokenizer spells tokens.
     """
 
     tokens: tuple[str, ...]
@@ -64,7 +64,7 @@ class Vocabulary:
 
     @cached_property
     def ids_by_form(self) -> dict[TokenForm, int]:
-        """Id of every form; if several tokens have it, the first that is not the name of a byte."""
+        """Id of every form; if several tokens have the same form, the first that is not the name of a byte."""
         ids = (id for id, token in enumerate(self.tokens) if token)
         best_last = sorted(ids, key=lambda id: (self.spelling.is_byte_name(self.tokens[id]), id), reverse=True)
         return {self.forms[id]: id for id in best_last}
@@ -93,7 +93,7 @@ class Vocabulary:
 
 
 def vocabulary_of(tokenizer: AnyVocabulary) -> Vocabulary:
-    """Return the vocabulary of a tokenizer; a vocabulary is returned as it is.
+    """Return the vocabulary of a tokenizer; a vocabulary is returned unchanged.
 
     Raises:
         VocabularyError: The tokenizer has no `tokenizers` backend, or is empty.
@@ -110,22 +110,33 @@ def vocabulary_of(tokenizer: AnyVocabulary) -> Vocabulary:
     for token, id in ids.items():
         tokens[id] = token
     special = {id for id, token in added.items() if token.special} | set(getattr(tokenizer, "all_special_ids", ()))
-    outside = {id for id, token in added.items() if backend.model.token_to_id(token.content) != id}
-    forms = _read_forms(tuple(tokens), frozenset(special), frozenset(outside), spelling)
+    outside_model = {id for id, token in added.items() if backend.model.token_to_id(token.content) != id}
+    forms = _read_forms(tuple(tokens), frozenset(special), frozenset(outside_model), spelling)
     return Vocabulary(tuple(tokens), forms, roles_of(tokenizer, backend), spelling)
 
 
-# A transfer needs the same two vocabularies about twenty times, and reading 50,000 tokens takes half a second.
+# Cached, because a transfer needs the same two vocabularies about twenty times, and 50,000 tokens take half a second.
 @lru_cache(maxsize=4)
 def _read_forms(
-    tokens: tuple[str, ...], special: frozenset[int], outside: frozenset[int], spelling: Spelling
+    tokens: tuple[str, ...], special: frozenset[int], outside_model: frozenset[int], spelling: Spelling
 ) -> tuple[TokenForm, ...]:
-    """Return the canonical forms of tokens; `outside` are ids of added tokens that the model's vocabulary lacks."""
-    readers = (spelling.read_added if id in outside else spelling.read for id in range(len(tokens)))
-    return tuple(
-        TokenForm(token, is_special=True) if id in special or not token else read(token)
-        for id, (token, read) in enumerate(zip(tokens, readers, strict=True))
-    )
+    """Return the canonical forms of tokens.
+
+    Args:
+        tokens: The tokens, by id; `""` for an id without a token.
+        special: Ids of special tokens.
+        outside_model: Ids of added tokens that are not in the vocabulary of the tokenizer's model.
+        spelling: How the tokenizer spells tokens.
+    """
+    forms: list[TokenForm] = []
+    for id, token in enumerate(tokens):
+        if id in special or not token:
+            forms.append(TokenForm(token, is_special=True))
+        elif id in outside_model:
+            forms.append(spelling.read_added(token))
+        else:
+            forms.append(spelling.read(token))
+    return tuple(forms)
 
 
 def backend_of(tokenizer: AnyTokenizer) -> Tokenizer:
@@ -144,7 +155,7 @@ def backend_of(tokenizer: AnyTokenizer) -> Tokenizer:
 
 
 def copy_backend(tokenizer: AnyTokenizer) -> Tokenizer:
-    """Return a copy of the backend without truncation and padding, which earlier calls may have left on.
+    """Return a copy of the backend without truncation and padding, which earlier calls may have enabled.
 
     Raises:
         VocabularyError: There is none.

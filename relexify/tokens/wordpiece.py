@@ -1,8 +1,8 @@
 """Train WordPiece so that the same text always gives the same vocabulary.
 
-The trainer of `tokenizers` numbers the letters inside words (`##a`) in the order of a hash table, which changes from
-process to process, and of two equally frequent pairs it merges the one with the lower numbers. Here, these letters are
-passed as special tokens, which are numbered first and in a fixed order.
+The trainer of the package tokenizers numbers the letters inside words (`##a`) in the order of a hash table, which
+differs between processes, and among equally frequent pairs it merges the one with the lowest ids. Here, these letters
+are passed as special tokens, which are numbered first and in a fixed order.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def train_wordpiece_like(
     batches: Callable[[Iterable[str]], Iterator[list[str]]],
     vocab_size: int,
 ) -> PreTrainedTokenizerFast:
-    """Train a WordPiece tokenizer like another one.
+    """Train a WordPiece tokenizer of the same type as another one.
 
     Args:
         like: A transformers tokenizer.
         lines: Starts one pass over the text.
         batches: Splits the text into batches and reports the progress.
-        vocab_size: Number of tokens, special ones included.
+        vocab_size: Number of tokens, including special tokens.
     """
     backend = Tokenizer.from_str(backend_of(like).to_str())
     special = [token.content for _, token in sorted(backend.get_added_tokens_decoder().items()) if token.special]
@@ -66,9 +66,9 @@ def train_wordpiece_vocabulary(
         backend: Normalises text and splits it into words; not changed.
         lines: Starts one pass over the text.
         batches: Splits the text into batches and reports the progress.
-        vocab_size: Number of tokens, special ones included; more if the letters alone are more.
+        vocab_size: Number of tokens, including special tokens; exceeded if there are more letters than that.
         special: Special tokens.
-        alphabet: Number of letters, the most frequent ones; others become unknown.
+        alphabet: Maximum number of letters; the most frequent ones are kept, others become unknown.
     """
     prefix = backend.model.continuing_subword_prefix
     letters, inner = _letters(backend, lines(), alphabet)
@@ -87,7 +87,7 @@ def train_wordpiece_vocabulary(
     return {token: id for id, token in enumerate([*special, *others])}
 
 
-def _letters(backend: Tokenizer, lines: Iterable[str], most: int) -> tuple[list[str], list[str]]:
+def _letters(backend: Tokenizer, lines: Iterable[str], limit: int) -> tuple[list[str], list[str]]:
     """Return the most frequent letters of the normalised text, and those of them that occur inside words."""
     counts: Counter[str] = Counter()
     inner: set[str] = set()
@@ -97,5 +97,5 @@ def _letters(backend: Tokenizer, lines: Iterable[str], most: int) -> tuple[list[
         counts.update(text)
         inner.update(*(word[1:] for word, _ in split(text)))
     frequent = sorted(counts, key=lambda letter: (-counts[letter], letter))
-    letters = [letter for letter in frequent if not letter.isspace()][:most]
+    letters = [letter for letter in frequent if not letter.isspace()][:limit]
     return sorted(letters), sorted(inner.intersection(letters))

@@ -116,7 +116,7 @@ def test_a_bilingual_folder_is_tested_through_its_other_language_and_resumes_fro
 
 def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
     files = TaskFiles("train.tsv", "test.tsv")
-    with pytest.raises(InputError, match="is a bilingual model: say which language"):
+    with pytest.raises(InputError, match="is a bilingual model: choose a language"):
         evaluate_task(shuffled / "both", files, Evaluation("nli"), folder=tmp_path)
     with pytest.raises(InputError, match="does not know the language 'de'"):
         evaluate_task(shuffled / "both", files, Evaluation("nli", language="en", through="de"), folder=tmp_path)

@@ -47,7 +47,7 @@ def test_blockwise_products_equal_the_dense_matrix(scale, monkeypatch):
     draw = np.random.default_rng(0)
     queries, keys = draw.standard_normal((70, 8)) * scale, draw.standard_normal((300, 8))
     monkeypatch.setattr(module, "_FIRST_CANDIDATES", 4)
-    monkeypatch.setattr(module, "_MOST_PRODUCTS", 64)
+    monkeypatch.setattr(module, "_MAX_PRODUCTS", 64)
     found = sparsemax_products(queries, keys)
     products = queries.astype(np.float32).astype(np.float64) @ keys.astype(np.float32).astype(np.float64).T
     dense = sparsemax_weights(products.astype(np.float32))

@@ -82,7 +82,7 @@ def test_a_bilingual_model_without_languages_is_an_input_error(folder: Path) -> 
     kind = kind_of_folder(folder)
     assert kind is not None
     assert kind.languages(folder) == ()
-    with pytest.raises(InputError, match="say which language"):
+    with pytest.raises(InputError, match="choose a language"):
         load_model(folder)
     with pytest.raises(InputError, match="cannot be loaded"):
         kind.load_language(folder, "en")

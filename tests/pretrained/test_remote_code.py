@@ -39,7 +39,7 @@ def hostile(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("load", [load_config, load_model, meta_model, partial(encoder_config, task="nli")])
 def test_a_model_with_code_of_its_own_is_rejected_without_a_prompt(hostile, load):
-    with pytest.raises(InputError, match="needs Python code of its own, which relexify does not run"):
+    with pytest.raises(InputError, match="needs its own Python code, which relexify does not run"):
         load(hostile)
 
 
@@ -47,5 +47,5 @@ def test_code_of_a_model_head_does_not_run_when_a_model_is_built_from_its_config
     config = json.loads((hostile / "config.json").read_text())
     config |= {"model_type": "vit", "auto_map": {"AutoModelForCausalLM": "own.OwnModel"}}
     (hostile / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="needs Python code of its own"):
+    with pytest.raises(InputError, match="needs its own Python code"):
         meta_model(hostile)

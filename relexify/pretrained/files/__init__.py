@@ -1,9 +1,9 @@
 """The files of a model.
 
-shards.py      the files that hold the weights
-embedding.py   read the input embedding alone
-weights.py     save a model with links to the files that it shares with another, and identify its weights
-tokenizer.py   whether a tokenizer.json is intact, and what it holds
-packaged.py    models that come in a Python package, unpacked
-gguf.py        read GGUF, the format of one of them
+shards.py      the files with the weights
+embedding.py   read only the input embedding
+weights.py     save a model with links to unchanged files of another model, and identify weights
+tokenizer.py   validate and read a tokenizer.json
+packaged.py    unpack models that come in a Python package
+gguf.py        read GGUF, the format of one packaged model
 """

@@ -1,4 +1,4 @@
-"""The input embedding of a model folder, without the rest of the model, and without torch for most models."""
+"""Read the input embedding of a model folder without the rest of the model and, for most models, without torch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from relexify.storage.tensor_files import read_header
 __all__ = ["read_embedding"]
 
 _EMBEDDING = re.compile(r"embed|wte|shared")
-"""What names of input embeddings contain in transformers."""
+"""Parts of the names that input embeddings have in transformers."""
 
 
 def read_embedding(folder: Path) -> np.ndarray | None:
     """Read the input embedding of a model folder, [rows × width] float32.
 
     Returns:
-        None if it is not stored as one tensor.
+        The embedding, or None if it is not stored as one tensor.
 
     Raises:
         InputError: The file is damaged.
@@ -33,17 +33,17 @@ def read_embedding(folder: Path) -> np.ndarray | None:
     file = None
     try:
         shapes: dict[str, tuple[Path, list[int]]] = {}
-        for file in find_shards(folder):  # of a parameter that several files have, the last one counts
+        for file in find_shards(folder):  # if several files contain a parameter, the last one is used
             with safe_open(file, framework="np") as stream:
                 shapes |= {name: (file, stream.get_slice(name).get_shape()) for name in stream.keys()}  # noqa: SIM118
         rows = read_config_file(folder).get("vocab_size")
-        found = [name for name, (_, shape) in shapes.items() if len(shape) == 2 and shape[0] == rows]
-        if len(found) != 1 or not _EMBEDDING.search(found[0]):
-            # An untied head has the same shape, and only the model knows which is which.
+        names = [name for name, (_, shape) in shapes.items() if len(shape) == 2 and shape[0] == rows]
+        if len(names) != 1 or not _EMBEDDING.search(names[0]):
+            # An untied head has the same shape, so the model is needed to distinguish them.
             from relexify.pretrained.lexical import embedding_names
 
-            found = sorted(embedding_names(folder).intersection(shapes))  # of tied tensors, the files hold one
-        return _read(shapes[found[0]][0], found[0]) if found else None
+            names = sorted(embedding_names(folder).intersection(shapes))  # the files contain only one of tied tensors
+        return _read(shapes[names[0]][0], names[0]) if names else None
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file} is damaged ({first_line(error)}): write it again") from error
 
@@ -54,7 +54,7 @@ def _read(file: Path, name: str) -> np.ndarray:
     if entry["dtype"] != "BF16":
         with safe_open(file, framework="np") as stream:
             return np.asarray(stream.get_tensor(name), np.float32)
-    # NumPy has no bfloat16: it is the upper half of a float32.
+    # NumPy has no bfloat16, whose 16 bits are the upper half of a float32.
     first, last = entry["data_offsets"]
     halves = np.fromfile(file, "<u2", (last - first) // 2, offset=start + first)
     return (halves.astype("<u4") << 16).view("<f4").reshape(entry["shape"])

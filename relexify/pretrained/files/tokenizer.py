@@ -1,6 +1,6 @@
-"""A tokenizer.json: whether it is intact, where tokenizers would crash or read it wrongly, and what it holds.
+"""Validate a tokenizer.json that would make the package tokenizers crash or read it wrongly, and read it.
 
-transformers is not imported, so that invalid input is rejected at once.
+transformers is not imported, so that invalid input is rejected immediately.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["check_tokenizer_file", "read_local_backend"]
 
 
 def read_local_backend(name: str) -> Tokenizer | None:
-    """Return the backend of a tokenizer that is on this machine; None if it is not, or only transformers can read it.
+    """Return the backend of a tokenizer, or None if it is not on this machine or only transformers can read it.
 
     Args:
         name: As for `load_tokenizer`.
 
     Raises:
-        InputError: As for `resolve`, or its file is damaged.
+        InputError: As for `resolve`, or the file is damaged.
     """
     if name in PACKAGED and not is_unpacked(name):
         return None
@@ -39,14 +39,16 @@ def read_local_backend(name: str) -> Tokenizer | None:
     try:
         return Tokenizer.from_file(str(file))
     except BaseException as error:
-        # A panic of tokenizers, which is written in Rust, is no Exception.
+        # A Rust panic in tokenizers is not a subclass of Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         return None
 
 
 def check_tokenizer_file(file: Path) -> None:
-    """Validate what tokenizers does not: it aborts without memory for the highest id, and at a damaged normaliser.
+    """Validate what the package tokenizers does not.
+
+    It aborts the process if the highest id is too large for its memory, or if the normaliser is damaged.
 
     Raises:
         InputError: The file is damaged.
@@ -81,20 +83,20 @@ def check_tokenizer_file(file: Path) -> None:
 
 
 def _check_template(file: Path, processor: object) -> None:
-    """Validate that a template describes the special tokens that it puts around a text, alone or in a sequence."""
+    """Validate that a template, alone or in a sequence, declares the special tokens that it puts around a text."""
     if not isinstance(processor, dict):
         return
     for part in processor.get("processors") or ():
         _check_template(file, part)
-    described = processor.get("special_tokens")
+    declared = processor.get("special_tokens")
     for piece in [*(processor.get("single") or ()), *(processor.get("pair") or ())]:
         special = piece.get("SpecialToken") if isinstance(piece, dict) else None
-        if isinstance(special, dict) and isinstance(described, dict) and special.get("id") not in described:
+        if isinstance(special, dict) and isinstance(declared, dict) and special.get("id") not in declared:
             raise InputError(f"{file} is damaged: its template has the token {special.get('id')!r}, but not its id")
 
 
 def _is_character_map(text: str) -> bool:
-    """Whether this is a character map of SentencePiece: in base 64, the size of a table, the table, and text."""
+    """Whether this is a character map of SentencePiece: base64 of the size of a table, the table, and a text."""
     try:
         data = base64.b64decode(text, validate=True)
         size = int.from_bytes(data[:4], "little")

@@ -1,7 +1,7 @@
-"""The weight files of a model: their sha256, and new ones that differ in a few tensors, without touching the others.
+"""The weight files of a model: compute their sha256, and write files in which only some tensors differ.
 
-A grafted model has the inner parameters of its source. Files of the source that hold a lexical tensor are rewritten,
-all others become hard links, so time and memory depend on the size of the vocabulary, not on that of the model.
+A grafted model has the inner parameters of its source. Files of the source that contain a lexical tensor are rewritten,
+and all others are hard-linked, so time and memory depend on the size of the vocabulary, not on that of the model.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header
 __all__ = ["bytes_to_write", "identify_weights", "save_with_links", "sha256_of_weights"]
 
 HASHED_BYTES = 4e9
-"""Bytes of parameters that are hashed for the record even if nothing else reads them: about ten seconds."""
+"""Up to this size, parameters are hashed for the record even if nothing else reads them: about ten seconds."""
 
 _DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *, changed: Collection[str]) -> bool:
-    """Write what `save_pretrained` writes, with links to the files of another model where nothing changed.
+    """Write the same as `save_pretrained`, but link to the files of another model in which nothing changes.
 
     Args:
         model: The model to write.
         folder: An empty folder.
-        source: The model that it was made from, as for `load_model`; its files have the unchanged tensors.
-        changed: Names of the parameters and buffers that differ, input embedding and aliases of tied ones included.
+        source: The model that it was made from, as for `load_model`; its files contain the unchanged tensors.
+        changed: Names of the parameters and buffers that differ, including the input embedding and all names of tied
+            tensors.
 
     Returns:
-        False, and nothing is written, if the source has no safetensors files on this machine, or if they name or store
-        a changed tensor in another way than the model.
+        Whether the model was written. Nothing is written if the source has no safetensors files on this machine, or if
+        a changed tensor has another name or format there than in the model.
     """
     files = _find_files(source)
     if files is None:
@@ -60,14 +61,14 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
     needed = [tensors[name] for name in changed if name in tensors]
     if any(tensor.data_ptr() not in stored or tensor.dtype not in _DTYPES for tensor in needed):
         return False
-    # A tensor that the model does not load, such as a head that was dropped, must not outlive its vocabulary.
+    # Tensors for the source vocabulary that the model does not load, such as a dropped head, must not be kept.
     rows = files.shapes[stored[model.get_input_embeddings().weight.data_ptr()]][0]
     dropped = {name for name, shape in files.shapes.items() if parameters[name] is None and rows in shape}
 
-    save_model(model, folder, weights={})  # its configs alone
+    save_model(model, folder, weights={})  # only the configs
     values = {}
     for name, tensor in replaced.items():
-        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # numpy knows no bfloat16
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)  # numpy has no bfloat16
         values[name] = TensorBytes(_DTYPES[tensor.dtype], tuple(tensor.shape), flat.numpy().data)
     for path in files.paths:
         if {*replaced, *dropped}.isdisjoint(read_header(path)[0]):
@@ -81,7 +82,7 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
 
 
 def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> float:
-    """Return about how many bytes a model takes on disk with another vocabulary, besides files that can be linked.
+    """Return the approximate size on disk of a model with another vocabulary, without files that can be linked.
 
     Args:
         model: The source model.
@@ -96,15 +97,15 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
 
 
 def identify_weights(source: str | Path, model: PreTrainedModel, *, is_read: bool) -> str | None:
-    """Return a hash of the weights of a model, for the record: that of `sha256_of_weights`, or of its parameters.
+    """Return a hash of the weights of a model, for the record: `sha256_of_weights`, or else a hash of the parameters.
 
     Args:
         source: As for `load_model`.
         model: The model that was loaded from it.
-        is_read: Whether the parameters were read anyway. Otherwise, those of a large model are not read for this.
+        is_read: Whether the parameters were read anyway. If not, those of a large model are not read for the hash.
 
     Returns:
-        None for a large model whose hash is not known.
+        The hash, or None for a large model if its weights would have to be read.
     """
     if is_read or model.get_memory_footprint() <= HASHED_BYTES:
         return sha256_of_weights(source) or fingerprint(model)
@@ -112,14 +113,14 @@ def identify_weights(source: str | Path, model: PreTrainedModel, *, is_read: boo
 
 
 def sha256_of_weights(source: str | Path, *, read: bool = True) -> str | None:
-    """Return the sha256 of the safetensors file of a model; of several, that of the list that `sha256sum` prints.
+    """Return the sha256 of the safetensors file of a model; for several files, that of the output of `sha256sum`.
 
     Args:
         source: As for `load_model`.
         read: Whether to read files whose names do not contain their sha256.
 
     Returns:
-        None if there are none on this machine, or if they would have to be read.
+        The hash, or None if there are no such files on this machine, or if they would have to be read.
     """
     files = _find_files(source)
     if files is None:
@@ -128,7 +129,7 @@ def sha256_of_weights(source: str | Path, *, read: bool = True) -> str | None:
     if not read and None in stored:
         return None
     with ThreadPoolExecutor() as pool:
-        digests = list(pool.map(lambda path, known: known or sha256_of(path), files.paths, stored))
+        digests = list(pool.map(lambda path, digest: digest or sha256_of(path), files.paths, stored))
     if len(digests) == 1:
         return digests[0]
     listed = "".join(f"{digest}  {path.name}\n" for digest, path in zip(digests, files.paths, strict=True))
@@ -136,7 +137,7 @@ def sha256_of_weights(source: str | Path, *, read: bool = True) -> str | None:
 
 
 def _stored_sha256(path: Path) -> str | None:
-    """Return the sha256 that the Hub's cache names a file by, which takes minutes to compute for large models."""
+    """Return the sha256 by which the Hub's cache names a file; for large models, computing it takes minutes."""
     stored = path.resolve()
     is_named = stored.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", stored.name)
     return stored.name if is_named else None
@@ -153,15 +154,15 @@ class _Files:
 
 def _find_files(source: str | Path) -> _Files | None:
     name = resolve(source)
-    if kind_of_folder(name) is not None:  # it may be saved in a way of its own
+    if kind_of_folder(name) is not None:  # such models may be saved in another form
         return None
-    found = _find_file(name, SAFE_WEIGHTS_NAME) or _find_file(name, SAFE_WEIGHTS_INDEX_NAME)
-    if found is None:
+    main_file = _find_file(name, SAFE_WEIGHTS_NAME) or _find_file(name, SAFE_WEIGHTS_INDEX_NAME)
+    if main_file is None:
         return None
-    paths = find_shards(found.parent)
-    if any(path.parent != found.parent for path in paths):  # two of them may have the same name
+    paths = find_shards(main_file.parent)
+    if any(path.parent != main_file.parent for path in paths):  # files in different folders may have the same name
         return None
-    index = None if found.name == SAFE_WEIGHTS_NAME else json.loads(found.read_text(encoding="utf-8"))
+    index = None if main_file.name == SAFE_WEIGHTS_NAME else json.loads(main_file.read_text(encoding="utf-8"))
     shapes = {key: tuple(entry["shape"]) for path in paths for key, entry in read_header(path)[0].items()}
     return _Files(paths, shapes, index)
 
@@ -171,14 +172,15 @@ def _find_file(model: str, file: str) -> Path | None:
     if Path(model).is_dir():
         path = Path(model) / file
         return path if path.is_file() else None
-    found = try_to_load_from_cache(model, file)
-    return Path(found) if isinstance(found, str) else None
+    cached = try_to_load_from_cache(model, file)
+    return Path(cached) if isinstance(cached, str) else None
 
 
 def _parameter_name(model: PreTrainedModel, name: str, tensors: Mapping[str, torch.Tensor]) -> str | None:
     """Return the parameter that transformers loads a tensor of a file into; None if it ignores the tensor.
 
-    A checkpoint of a model without its head may lack the prefix of the base model, as that of GPT-2 does.
+    The names in a checkpoint that was saved without a head, such as that of GPT-2, may lack the prefix of the base
+    model.
     """
     prefix = f"{model.base_model_prefix}."
     return next((each for each in (name, prefix + name, name.removeprefix(prefix)) if each in tensors), None)

@@ -87,7 +87,7 @@ def test_other_files_versions_and_types_are_rejected(tmp_path):
     with pytest.raises(InputError, match=r"damaged \(version 1\)"):
         read_gguf(tmp_path / "first.gguf")
     half = write(tmp_path / "half.gguf", {"half": (np.ones((2, 32), np.float32), F16)}, {})
-    with pytest.raises(InputError, match="half is quantised in a way that is not supported, type 1"):
+    with pytest.raises(InputError, match="half has an unsupported quantisation, type 1"):
         read_gguf(half)
 
 

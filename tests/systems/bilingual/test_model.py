@@ -235,7 +235,7 @@ def test_an_unknown_or_missing_language_is_rejected():
 def test_load_model_rejects_a_bilingual_folder(tmp_path):
     bilingual("gpt2").save(tmp_path / "both")
     for load in (rx.load_model, rx.load_tokenizer):
-        with pytest.raises(InputError, match="is a bilingual model: say which language is meant"):
+        with pytest.raises(InputError, match="is a bilingual model: choose a language"):
             load(tmp_path / "both")
 
 

@@ -354,4 +354,4 @@ def test_train_adds_a_head_on_request(world, tmp_path, cache):
     assert "up to date" in again.err, "the same command should find its result"
     for dry_run in ((), ("--dry-run",)):
         command = ("train", world.bert, tmp_path / "other", *options, "--add-head", *dry_run)
-        assert_error(relexify(*command), "has a head already")
+        assert_error(relexify(*command), "already has a head")

@@ -13,6 +13,6 @@ loss/         the language-modelling loss without full logits
 result.py, curve.py   the result, and the held-out scores along the way
 summary.py    the result in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
-trainable.py  validation before any work
+checks.py, trainable.py  validation before any work: without the model, and with its config
 recipe.py     the tables `[training]` and `[fresh]`
 """

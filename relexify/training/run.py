@@ -25,11 +25,10 @@ from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_space, write_file, write_folder
-from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import read_entry
-from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.text import TextSource
+from relexify.training.checks import prepare_training
 from relexify.training.cost.here import seconds_here
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
@@ -41,7 +40,7 @@ from relexify.training.job import TrainingJob, language_model_job, started_proce
 from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.plan import plan_stages, training_identity
 from relexify.training.rates import fill_in_options, fit_batch_to_text
-from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
+from relexify.training.result import CURVE_FILE, TrainingResult, load_result
 
 __all__ = ["run_training", "train"]
 
@@ -109,13 +108,9 @@ def run_training(
     """
     start, output = time.monotonic(), Path(output)
     training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
-    work = WorkFolder(output, "training", revisions={"scores": SCORES, "trainings": TRAININGS}, overwrite=overwrite)
-    for folder in (output, work.path):
-        check_inputs(folder, *inputs, texts=texts)
+    work = prepare_training(training, output, inputs=inputs, texts=texts, overwrite=overwrite)
     processes = started_processes()
     is_main = processes.is_main_process
-    if is_main:
-        check_training_output(work, training)
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
         raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")

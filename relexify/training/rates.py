@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.architecture import architecture_of, hidden_width
 from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Stage, Training
 from relexify.training.plan import PLANS
 from relexify.training.protocol import lexical_parameter_names
@@ -29,7 +29,6 @@ __all__ = [
     "derive_rates",
     "fill_in_options",
     "fit_batch_to_text",
-    "hidden_width",
     "rate_inputs",
     "stage_rates",
 ]
@@ -113,12 +112,6 @@ def rate_inputs(model: PreTrainedModel, training: Training) -> RateInputs:
     # A model of two languages predicts what the model that it was made from does.
     is_masked = architecture_of(getattr(model, "source", model)) == "encoder"
     return RateInputs(hidden_width(model), rms, training.tokens_per_step, is_masked)
-
-
-def hidden_width(model: PreTrainedModel) -> int:
-    """Return the width of the hidden states, or of the embeddings if the config, as of two languages, does not say."""
-    width = getattr(model.config.get_text_config(), "hidden_size", None)
-    return int(width or model.get_input_embeddings().weight.shape[-1])
 
 
 def choose_optimiser(training: Training, width: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError, MissingExtra
-from relexify.pretrained.architecture import architecture_of, usable_length
+from relexify.pretrained.architecture import architecture_of, saved_class, usable_length
 from relexify.pretrained.heads import has_head
 from relexify.pretrained.loading import load_config, meta_model
 from relexify.training.engine.adapters import import_peft
@@ -36,7 +36,7 @@ def check_head(name: str | Path) -> None:
     config = load_config(name)
     if not has_head(config):
         raise InputError(
-            f"{name} is a {config.architectures[0]}, without a language-modelling head: pass --add-head to add an "
+            f"{name} is a {saved_class(config)}, without a language-modelling head: pass --add-head to add an "
             "untrained one"
         )
 

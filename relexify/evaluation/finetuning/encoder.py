@@ -16,7 +16,7 @@ from transformers import (
 from relexify.errors import InputError
 from relexify.evaluation.finetuning.problem import Problem
 from relexify.evaluation.registry import TASKS
-from relexify.pretrained.architecture import architecture_in_config
+from relexify.pretrained.architecture import architecture_in_config, saved_class
 from relexify.pretrained.loading import load_config, load_task_model
 
 __all__ = ["encoder_config", "load_classifier"]
@@ -40,11 +40,11 @@ def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
     config = load_config(model)
     found = architecture_in_config(config)
     if found != "encoder":
-        names = getattr(config, "architectures", None) or [config.model_type]
         article = "an" if found == "encoder-decoder" else "a"
         advice = "leave the task out" if TASKS[task].probe is None else "probe it (probe = true)"
         raise InputError(
-            f"the task {task} needs an encoder such as BERT, and {model} is {article} {found} ({names[0]}): {advice}"
+            f"the task {task} needs an encoder such as BERT, and {model} is {article} {found} "
+            f"({saved_class(config)}): {advice}"
         )
     return config
 

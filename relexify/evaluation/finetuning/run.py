@@ -31,7 +31,7 @@ from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
-from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
+from relexify.pretrained.architecture import IGNORED, check_fit, token_types, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.runnable import evaluating
@@ -129,14 +129,13 @@ class FineTuner:
             hollow = AutoModel.from_config(config, trust_remote_code=False)
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
-        token_types = int(getattr(config, "type_vocab_size", 0) or 0)
+        types = token_types(config)
         self.padding, self.test_padding = int(tokenizer.pad_token_id), int(test_tokenizer.pad_token_id)
-        self.rows = encode(problem, tokenizer, data.train, length, token_types=token_types).rows
+        self.rows = encode(problem, tokenizer, data.train, length, token_types=types).rows
         self.tests = {
-            name: encode(problem, test_tokenizer, test, length, token_types=token_types)
-            for name, test in data.tests.items()
+            name: encode(problem, test_tokenizer, test, length, token_types=types) for name, test in data.tests.items()
         }
-        self.dev = None if data.dev is None else encode(problem, tokenizer, data.dev, length, token_types=token_types)
+        self.dev = None if data.dev is None else encode(problem, tokenizer, data.dev, length, token_types=types)
         if problem.task.predicts == "tags":  # drop sentences whose words have no pieces: their loss would be NaN
             self.rows = [row for row in self.rows if any(label != IGNORED for label in row["labels"])]
         if not self.rows:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -90,10 +89,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
-        """Find the best checkpoint, and set the model to training, which `StageTrainer.training_step` does not."""
-        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        if best.exists():  # the folder may have been moved since the checkpoint was written
-            state.best_model_checkpoint = str(best)
+        """Set the model to training, which `StageTrainer.training_step` does not."""
         rest["model"].train()
         self.step_ended = time.monotonic()
 

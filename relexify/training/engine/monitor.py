@@ -24,6 +24,9 @@ ANNOUNCED_FROM = 60
 """Seconds that a training must take for its time to be announced."""
 LONG_TRAINING = 24 * 3600
 """Seconds above which the announcement says how to shorten the training."""
+UNSTABLE_SHARE, UNSTABLE_BITS = 0.03, 0.02
+"""By what share of the best score before it, and by how many bits per byte, a score must be worse for a warning that
+the training is unstable. Both are choices."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         tokens_per_step: Tokens seen in one step.
         first_step: Number of steps of the stages before.
         later_steps: Number of steps of the stages after.
+        new_text_steps: Steps of all stages, from the first one on, in which no text is seen for the second time.
     """
 
     def __init__(
@@ -56,9 +60,11 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         tokens_per_step: int,
         first_step: int = 0,
         later_steps: int = 0,
+        new_text_steps: int = 0,
     ) -> None:
         self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
         self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
+        self.new_text_steps, self.is_unstable = new_text_steps, False
         # Times are those of `time.monotonic`, durations are in seconds.
         self.reported = 0  # steps that `advance` knows of
         self.saved = time.monotonic()  # when the last checkpoint was complete
@@ -133,6 +139,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
             scores = ", ".join(f"{name} {score:.3f}".strip() for name, score in bits.items())
             loss = "" if self.loss is None else f", training loss {self.loss:.3f} nats per token"
             logger.info("step %d: %s bits per byte%s", self.first_step + state.global_step, scores, loss)
+            self._warn_if_unstable(state)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long scoring took."""
@@ -142,6 +149,28 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         """Measure how long saving took."""
         self.saved = time.monotonic()
         self.saving_took = self.saved - self.step_ended
+
+    def _warn_if_unstable(self, state: TrainerState) -> None:
+        """Warn, once in a stage, of a score that is worse than an earlier one although no text has been seen twice.
+
+        It cannot be overfitting then.
+        """
+        *earlier, (score, step) = [
+            (entry[BITS], self.first_step + entry["step"]) for entry in state.log_history if BITS in entry
+        ]
+        if self.is_unstable or not earlier or step > self.new_text_steps:
+            return
+        best, best_step = min(earlier)
+        if score - best > max(UNSTABLE_SHARE * best, UNSTABLE_BITS):
+            self.is_unstable = True
+            logger.warning(
+                "held-out text takes %.3f bits per byte at step %d, %.3f at step %d: the training is unstable; a lower "
+                "learning rate or a larger batch may help",
+                score,
+                step,
+                best,
+                best_step,
+            )
 
     def _announce(self, left: int, step: int, device: str) -> None:
         """Log how long the rest of the training will take, if that is long, and what would make it shorter."""

@@ -20,7 +20,7 @@ from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, hidden_width
 from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Stage, Training
 from relexify.training.plan import PLANS
-from relexify.training.protocol import lexical_parameter_names
+from relexify.training.protocol import JointModel, lexical_parameter_names
 
 __all__ = [
     "RateInputs",
@@ -109,8 +109,8 @@ def rate_inputs(model: PreTrainedModel, training: Training) -> RateInputs:
     embeddings = [each for name, each in model.named_parameters() if name in lexical and each.ndim > 1]
     squares = sum(float(each.detach().float().square().sum(dtype=torch.float64)) for each in embeddings)
     rms = math.sqrt(squares / max(1, sum(each.numel() for each in embeddings)))
-    # A model of two languages predicts what the model that it was made from does.
-    is_masked = architecture_of(getattr(model, "source", model)) == "encoder"
+    member = model.loss_members()[0] if isinstance(model, JointModel) else model  # all members predict the same
+    is_masked = architecture_of(member) == "encoder"
     return RateInputs(hidden_width(model), rms, training.tokens_per_step, is_masked)
 
 

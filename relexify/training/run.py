@@ -32,11 +32,12 @@ from relexify.training.checks import prepare_training
 from relexify.training.cost.here import seconds_here
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
+from relexify.training.distributed import started_processes
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.monitor import ANNOUNCED_FROM, suggest_shortening
 from relexify.training.engine.stage import StageResult, train_stage
-from relexify.training.job import TrainingJob, language_model_job, started_processes
+from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.plan import plan_stages, training_identity
 from relexify.training.rates import fill_in_options, fit_batch_to_text

@@ -15,15 +15,9 @@ from relexify.systems.bilingual.model import MEMBERS, BilingualModel
 from relexify.systems.bilingual.options import RAMEN
 from relexify.text import TextInput
 from relexify.training.data.batches import TwoTexts
-from relexify.training.job import (
-    LanguageData,
-    TrainingData,
-    TrainingJob,
-    language_data,
-    share_packing,
-    source_notes,
-    started_processes,
-)
+from relexify.training.data.texts import LanguageData, TrainingData, language_data, share_packing
+from relexify.training.distributed import started_processes
+from relexify.training.job import TrainingJob, source_notes
 from relexify.training.options import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training

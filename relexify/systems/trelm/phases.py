@@ -29,14 +29,9 @@ from relexify.systems.trelm.parameters import Phase, combine_halves, phase_patte
 from relexify.text import TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
-from relexify.training.job import (
-    TrainingData,
-    TrainingJob,
-    held_out_data,
-    language_data,
-    source_notes,
-    started_processes,
-)
+from relexify.training.data.texts import TrainingData, held_out_data, language_data
+from relexify.training.distributed import started_processes
+from relexify.training.job import TrainingJob, source_notes
 from relexify.training.options import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training

@@ -26,6 +26,7 @@ from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resum
 from relexify.storage.work import restart_advice
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
+from relexify.training.data.texts import TrainingData
 from relexify.training.engine.adapters import ADAPTERS, Adapters, add_adapters
 from relexify.training.engine.arguments import (
     compiles,
@@ -40,7 +41,6 @@ from relexify.training.engine.freezing import KeptRows, freeze_all_but
 from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import StageTrainer
-from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
 from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.precision import cast_for_training

@@ -13,7 +13,7 @@ from relexify.storage.notes import finished_run, output_notes
 from relexify.storage.revisions import SCORES, TRAININGS
 from relexify.storage.work import WorkFolder
 from relexify.training.options import Training
-from relexify.training.plan import plan_stages
+from relexify.training.plan import count_steps
 
 __all__ = ["prepare_training"]
 
@@ -42,7 +42,7 @@ def prepare_training(
         InputError: An option is impossible.
         OutputError: The output exists and may not be replaced, would replace an input, or cannot be written.
     """
-    steps = sum(stage.steps for stage in plan_stages(training))
+    steps = count_steps(training)
     work = WorkFolder(output, "training", revisions={"scores": SCORES, "trainings": TRAININGS}, overwrite=overwrite)
     for folder in (work.output, work.path):
         check_inputs(folder, *inputs, texts=texts)

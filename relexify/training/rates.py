@@ -141,6 +141,7 @@ def derive_rates(inputs: RateInputs, optimiser: str = MUON) -> Rates:
     inner *= MASKED_SHARE if inputs.is_masked else 1.0
     smallest = SMALLEST_MASKED_ROWS if inputs.is_masked else SMALLEST_ROWS
     rows = max(inputs.embedding_rms, smallest / math.sqrt(inputs.width))
+    # Of the two powers, the larger exponent gives the smaller factor below a size of 1, and only there.
     embeddings = EMBEDDING_RATE * rows * min(size**TOKENS_POWER, size**SMALL_STEPS_POWER)
     return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
@@ -180,8 +181,8 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
     if batch < training.batch:
         if batch % processes:
             raise InputError(
-                f"so little text is trained in steps of {batch} sequences, which {processes} processes cannot share "
-                "equally: use fewer of them, or set most_epochs to the number of times that the text may be seen"
+                f"so little text needs steps of {batch} sequences, which {processes} processes cannot share equally: "
+                "use fewer of them, or set most_epochs to the number of times that the text may be seen"
             )
         if micro_batch is not None:
             micro_batch = None if micro_batch >= batch else math.gcd(micro_batch, batch)

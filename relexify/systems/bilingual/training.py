@@ -64,7 +64,7 @@ def train_bilingual(
     check_halves(training, started_processes().num_processes)
     texts = {languages[0]: (source_corpus, source_held_out), languages[1]: (corpus, held_out)}
     return run_training(
-        lambda plan: _bilingual_job(source, target, texts, plan),
+        lambda training: _bilingual_job(source, target, texts, training),
         output,
         training,
         inputs=(source, target),

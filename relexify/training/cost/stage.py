@@ -212,7 +212,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         + 2 / shape.layers * sum(bytes_of[matrix.name] for matrix in found.matrices),
         gradients=trained_bytes,
         # In float32, where chunks are summed, and that of a chunk in bfloat16
-        head_gradient=is_head_trained * head.numel() * (_FLOAT32 + _BFLOAT16),
+        head_gradient=head.numel() * (_FLOAT32 + _BFLOAT16) if is_head_trained else 0,
         optimiser=resident_bytes,
         activations=(_layer_activations(model, found, training) + AROUND_LAST_NORM * shape.width) * _BFLOAT16,
         logits=head.shape[0] * label_share * _BFLOAT16,

@@ -67,7 +67,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         gradient_checkpointing=training.checkpoint_activations,
         gradient_checkpointing_kwargs={"use_reentrant": False},  # the other kind needs inputs with gradients
         use_cpu=not on_gpu,
-        # StageMonitor decides when to score and to save, so the regular intervals never come.
+        # StageMonitor decides when to score and to save, so these intervals are longer than the stage.
         eval_strategy="steps",
         eval_steps=stage.steps + 1,
         save_strategy="steps",

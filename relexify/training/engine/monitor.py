@@ -35,7 +35,8 @@ def suggest_shortening(seconds: float, device: str) -> str:
     """Return what would make a training shorter, as the end of a sentence; nothing if it takes less than a day."""
     if seconds <= LONG_TRAINING:
         return ""
-    return "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
+    advice = "; consider fewer steps, a smaller batch or shorter sequences"
+    return f"{advice}, or a GPU" if device == "cpu" else advice
 
 
 class StageMonitor(TrainerCallback):  # type: ignore[misc]

@@ -144,10 +144,11 @@ class StageTrainer(SealedTrainer):
     ) -> tuple[list[Any], torch.Tensor]:
         """Return the parts of one step, and the number of labels for each objective, over all parts and devices."""
         parts = list(islice(epoch_iterator, num_batches))
-        turns = self.train_dataset.batches.objectives
-        labels = [(part["labels"] != IGNORED).unflatten(0, (-1, turns)) for part in parts]
-        counts = [known.sum(dim=(0, 2)) for known in labels]
-        total = torch.stack(counts).sum(dim=0) if counts else torch.zeros(turns)
+        objectives = self.train_dataset.batches.objectives
+        # Rows alternate between the objectives: [rows / objectives × objectives × positions].
+        labels = [(part["labels"] != IGNORED).unflatten(0, (-1, objectives)) for part in parts]
+        counts = [known.sum(dim=(0, 2)) for known in labels]  # [objectives] for each part
+        total = torch.stack(counts).sum(dim=0) if counts else torch.zeros(objectives)
         # Without `non_blocking`, every step would wait until the GPU has finished the last.
         count = total.to(device, non_blocking=True)
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count

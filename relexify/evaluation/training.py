@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedModel,
-    PrinterCallback,
-    Trainer,
     TrainerCallback,
     TrainerControl,
     TrainerState,
@@ -32,10 +29,11 @@ from relexify.evaluation.options import EpochTraining
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import Advance, track
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from, write_checkpoint
+from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.storage.revisions import TASK_SCORES
 from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.training.engine.randomness import isolated_randomness
+from relexify.training.engine.sealed import SealedTrainer
 
 __all__ = ["DEV_SCORE", "by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs"]
 
@@ -204,13 +202,12 @@ def epoch_arguments(
     return arguments
 
 
-class EpochTrainer(Trainer):  # type: ignore[misc]
-    """transformers' Trainer without output, with a function as its evaluation, and with sealed checkpoints."""
+class EpochTrainer(SealedTrainer):
+    """A Trainer with a function as its evaluation."""
 
     def __init__(self, *, score: Callable[[], float] | None, **rest: Any) -> None:
         # The Trainer insists on a data set if it is to evaluate; `evaluate` does not read it.
         super().__init__(eval_dataset=None if score is None else [None], **rest)
-        self.remove_callback(PrinterCallback)
         self.score = score
 
     def evaluate(
@@ -221,26 +218,11 @@ class EpochTrainer(Trainer):  # type: ignore[misc]
             metrics = {} if self.score is None else {DEV_SCORE: self.score()}
         except TrainingError as error:
             raise TrainingError(f"at step {self.state.global_step} of training, {error}") from error
-        self.log(metrics)
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-    def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
-        """Write a checkpoint and seal it; remove older ones only after that."""
-        if self.control.should_training_stop and self.state.global_step < self.state.max_steps:
-            return  # patience has run out: a run that resumed from here would train on
-        write_checkpoint(
-            Path(self.args.output_dir),
-            self.state.global_step,
-            lambda: super(EpochTrainer, self)._save_checkpoint(model, trial),
-            keep=1,
-            best=self.state.best_global_step,
-            advice="free some space and try again",
-        )
+        return self._finish_evaluation(metrics)
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]
-    """Reports every step, and finds the best checkpoint again if the folder was moved."""
+    """Reports every step."""
 
     def __init__(self, advance: Advance) -> None:
         self.advance = advance
@@ -250,9 +232,6 @@ class _Steps(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
         """Report the steps that a resumed run has already done."""
-        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        if best.exists():
-            state.best_model_checkpoint = str(best)  # an absolute path of the first run
         self.on_step_end(args, state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:

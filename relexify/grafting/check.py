@@ -18,7 +18,12 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from relexify.errors import InputError, RelexifyError, first_line
 from relexify.grafting.graft import GraftReport, is_tied, read_report
 from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin
-from relexify.pretrained.architecture import architecture_of, position_padding
+from relexify.pretrained.architecture import (
+    architecture_of,
+    declares_tied_embeddings,
+    position_padding,
+    vocabulary_rows,
+)
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
@@ -96,7 +101,7 @@ def check(folder: str | Path) -> list[CheckResult]:
 def _compare_sizes(
     config: PreTrainedConfig, vocabulary: Vocabulary, mixture: Mixture, report: GraftReport
 ) -> Iterator[str]:
-    rows = getattr(config.get_text_config(), "vocab_size", None)
+    rows = vocabulary_rows(config)
     if rows != report.rows:
         yield f"vocab_size in config.json is {rows}, and the graft has {report.rows} rows"
     if len(mixture) != report.tokens:
@@ -165,7 +170,7 @@ def _compare_tying(model: PreTrainedModel, report: GraftReport) -> Iterator[str]
     if is_tied(model) and not report.tied:
         yield "the input and the output embedding were separate, and are tied now"
     # transformers does not tie two different tensors, even if the config declares them tied; other programs may.
-    declared = bool(getattr(model.config.get_text_config(), "tie_word_embeddings", False))
+    declared = declares_tied_embeddings(model.config)
     if model.get_output_embeddings() is not None and declared != is_tied(model):
         tensors = "one tensor" if is_tied(model) else "two tensors"
         yield f"tie_word_embeddings in config.json is {declared}, and input and output embedding are {tensors}"

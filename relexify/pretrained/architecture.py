@@ -1,7 +1,8 @@
-"""Facts about the architectures of transformers: what a model predicts, what it can read, and where its parts are."""
+"""Facts about the architectures of transformers: what a model predicts and reads, its parts, and their sizes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from tokenizers import Tokenizer
@@ -14,16 +15,23 @@ from relexify.pretrained.kinds import kind_of_config
 __all__ = [
     "IGNORED",
     "Architecture",
+    "LayerSizes",
     "architecture_in_config",
     "architecture_of",
     "check_fit",
+    "declares_tied_embeddings",
     "encoder_frame",
+    "hidden_width",
     "initial_deviation",
     "inner_encoder",
+    "layer_sizes",
     "logit_factor",
     "position_padding",
+    "saved_class",
+    "token_types",
     "tokenizer_frame",
     "usable_length",
+    "vocabulary_rows",
 ]
 
 Architecture = Literal["decoder", "encoder", "encoder-decoder", "headless"]
@@ -34,6 +42,27 @@ _EITHER = ("xlm", "flaubert")
 
 IGNORED = -100
 """The label of a position that has no loss; the default of torch's cross entropy and of transformers."""
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """The sizes of a model's layers.
+
+    Attributes:
+        layers: Number of layers.
+        width: Width of the hidden states.
+        heads: Number of attention heads.
+        key_heads: Number of heads of keys and values; fewer than `heads` if several queries share them.
+        head_width: Width of a head.
+        experts: Number of experts that a token uses; None for a model without experts.
+    """
+
+    layers: int
+    width: int
+    heads: int
+    key_heads: int
+    head_width: int
+    experts: int | None
 
 
 def architecture_of(model: PreTrainedModel) -> Architecture:
@@ -64,6 +93,12 @@ def architecture_in_config(config: PreTrainedConfig) -> Architecture:
     return "encoder" if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES else "decoder"
 
 
+def saved_class(config: PreTrainedConfig) -> str:
+    """Return the name of the class that a model was saved as, or its type if the config names no class."""
+    names = getattr(config, "architectures", None) or [config.model_type]
+    return str(names[0])
+
+
 def inner_encoder(model: PreTrainedModel) -> PreTrainedModel:
     """Return the part of a model that computes hidden states; the encoder of an encoder-decoder."""
     inner = model.base_model
@@ -89,6 +124,42 @@ def usable_length(model: PreTrainedModel) -> int | None:
         return None
     padding = position_padding(model)
     return int(positions) if padding is None else int(positions) - padding - 1
+
+
+def hidden_width(model: PreTrainedModel) -> int:
+    """Return the width of the hidden states, or of the embeddings if the config, as of two languages, does not say."""
+    width = getattr(model.config.get_text_config(), "hidden_size", None)
+    return int(width or model.get_input_embeddings().weight.shape[-1])
+
+
+def layer_sizes(model: PreTrainedModel) -> LayerSizes:
+    """Return the sizes of a model's layers; the model may be on the meta device."""
+    config, width = model.config.get_text_config(), hidden_width(model)
+    heads = getattr(config, "num_attention_heads", None) or 1
+    return LayerSizes(
+        layers=int(config.num_hidden_layers),
+        width=width,
+        heads=heads,
+        key_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_width=getattr(config, "head_dim", None) or width // heads,
+        experts=getattr(config, "num_experts_per_tok", None),
+    )
+
+
+def token_types(config: PreTrainedConfig) -> int:
+    """Return the number of token types (first text, second text) that a model distinguishes; 0 if it has none."""
+    return int(getattr(config, "type_vocab_size", 0) or 0)
+
+
+def vocabulary_rows(config: PreTrainedConfig) -> int | None:
+    """Return the number of rows that a config says the embedding has, padding included; None if it does not say."""
+    rows: int | None = getattr(config.get_text_config(), "vocab_size", None)
+    return rows
+
+
+def declares_tied_embeddings(config: PreTrainedConfig) -> bool:
+    """Whether a config says that the input and the output embedding are one tensor."""
+    return bool(getattr(config.get_text_config(), "tie_word_embeddings", False))
 
 
 def check_fit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:

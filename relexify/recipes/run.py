@@ -25,7 +25,7 @@ from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import RUN_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
-from relexify.training.job import started_processes
+from relexify.training.distributed import started_processes
 
 __all__ = [
     "PreparedRun",

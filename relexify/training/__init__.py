@@ -6,6 +6,7 @@ rates.py      what options leave open, such as learning rates, derived from mode
 precision.py  the number format that parameters are trained in
 run.py        `train`: stage after stage in a work folder, resumable, then the result
 job.py        what is trained: model, data, and how to load and save them
+distributed.py  the processes that were started together
 protocol.py   what a model or an output head may tell the engine: its loss, its heads, its lexical parameters
 engine/       one stage with the Hugging Face Trainer
 data/         tokenised text, packed once, and batches of it
@@ -13,7 +14,7 @@ loss/         the language-modelling loss without full logits
 result.py, curve.py   the result, and the held-out scores along the way
 summary.py    the result in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
-trainable.py  validation before any work
+checks.py, trainable.py  validation before any work: without the model, and with its config
 recipe.py     the tables `[training]` and `[fresh]`
 notes.py      what a training writes into `relexify.json`
 """

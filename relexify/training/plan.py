@@ -24,7 +24,7 @@ from relexify.training.options import (
     check_training,
 )
 
-__all__ = ["PLANS", "Plan", "PlannedStage", "plan_stages", "training_identity"]
+__all__ = ["PLANS", "Plan", "PlannedStage", "count_steps", "plan_stages", "training_identity"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,11 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     if len(set(names)) < len(names):
         raise InputError(f"two stages have the same name ({', '.join(names)}): give each one of its own")
     return stages
+
+
+def count_steps(training: Training) -> int:
+    """Return the steps of all stages together, after validating the options; raises what `plan_stages` raises."""
+    return sum(stage.steps for stage in plan_stages(training))
 
 
 def training_identity(training: Training) -> dict[str, Any]:

@@ -9,7 +9,12 @@ model that differs from the ordinary case says so with the methods below:
     row_loss                  labels of whole rows, besides the tokens       default: none
     chunk_loss, …             a head that is not a matrix [V × d]            default: `nn.Linear`
 
-The methods are found by their names, so that a system need not import this module.
+The methods are found by their names, so that a system need not import this module. Those that have them:
+
+    LexicalModel              bilingual models; models with sub-embeddings or a factorised embedding
+    JointModel                bilingual models
+    MultiHeadModel, RowLabelModel   TreLM's models, whose heads may be of two vocabularies and of next sentences
+    ChunkedHead               heads of sub-embeddings, and of a factorised embedding
 """
 
 from __future__ import annotations

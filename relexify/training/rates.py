@@ -17,10 +17,10 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.architecture import architecture_of, hidden_width
 from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Stage, Training
 from relexify.training.plan import PLANS
-from relexify.training.protocol import lexical_parameter_names
+from relexify.training.protocol import JointModel, lexical_parameter_names
 
 __all__ = [
     "RateInputs",
@@ -29,7 +29,6 @@ __all__ = [
     "derive_rates",
     "fill_in_options",
     "fit_batch_to_text",
-    "hidden_width",
     "rate_inputs",
     "stage_rates",
 ]
@@ -110,15 +109,9 @@ def rate_inputs(model: PreTrainedModel, training: Training) -> RateInputs:
     embeddings = [each for name, each in model.named_parameters() if name in lexical and each.ndim > 1]
     squares = sum(float(each.detach().float().square().sum(dtype=torch.float64)) for each in embeddings)
     rms = math.sqrt(squares / max(1, sum(each.numel() for each in embeddings)))
-    # A model of two languages predicts what the model that it was made from does.
-    is_masked = architecture_of(getattr(model, "source", model)) == "encoder"
+    member = model.loss_members()[0] if isinstance(model, JointModel) else model  # all members predict the same
+    is_masked = architecture_of(member) == "encoder"
     return RateInputs(hidden_width(model), rms, training.tokens_per_step, is_masked)
-
-
-def hidden_width(model: PreTrainedModel) -> int:
-    """Return the width of the hidden states, or of the embeddings if the config, as of two languages, does not say."""
-    width = getattr(model.config.get_text_config(), "hidden_size", None)
-    return int(width or model.get_input_embeddings().weight.shape[-1])
 
 
 def choose_optimiser(training: Training, width: int) -> str:
@@ -148,6 +141,7 @@ def derive_rates(inputs: RateInputs, optimiser: str = MUON) -> Rates:
     inner *= MASKED_SHARE if inputs.is_masked else 1.0
     smallest = SMALLEST_MASKED_ROWS if inputs.is_masked else SMALLEST_ROWS
     rows = max(inputs.embedding_rms, smallest / math.sqrt(inputs.width))
+    # Of the two powers, the larger exponent gives the smaller factor below a size of 1, and only there.
     embeddings = EMBEDDING_RATE * rows * min(size**TOKENS_POWER, size**SMALL_STEPS_POWER)
     return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
@@ -187,8 +181,8 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
     if batch < training.batch:
         if batch % processes:
             raise InputError(
-                f"so little text is trained in steps of {batch} sequences, which {processes} processes cannot share "
-                "equally: use fewer of them, or set most_epochs to the number of times that the text may be seen"
+                f"so little text needs steps of {batch} sequences, which {processes} processes cannot share equally: "
+                "use fewer of them, or set most_epochs to the number of times that the text may be seen"
             )
         if micro_batch is not None:
             micro_batch = None if micro_batch >= batch else math.gcd(micro_batch, batch)

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relexify.storage.notes import finished_run, output_notes, read_entry
-from relexify.storage.work import WorkFolder
+from relexify.storage.notes import read_entry
 from relexify.training.curve import Curve
-from relexify.training.options import Training
-from relexify.training.plan import plan_stages
 
-__all__ = ["CURVE_FILE", "TrainingResult", "check_training_output", "load_result", "selected_step"]
+__all__ = ["CURVE_FILE", "TrainingResult", "load_result", "selected_step"]
 
 CURVE_FILE = "training.json"
 """The curve, in the folder of a trained model."""
@@ -40,26 +37,6 @@ class TrainingResult:
     seconds: float
     tokens_per_second: float | None
     resumed: bool = False
-
-
-def check_training_output(work: WorkFolder, training: Training) -> None:
-    """Validate, before model and text are read, that a training can write its output.
-
-    The output may be the result of this very training if its number of steps, length and seed are the same; whether it
-    is depends on model and text too.
-
-    Args:
-        work: The work folder of the training.
-        training: Its options, validated.
-
-    Raises:
-        OutputError: The output exists and may not be replaced, or cannot be written.
-    """
-    before = output_notes(work.output).get("training") or {}
-    planned = (sum(stage.steps for stage in plan_stages(training)), training.length, training.seed)
-    same = planned == tuple(before.get(name) for name in ("steps", "length", "seed"))
-    if work.overwrite or not same or finished_run(work.output, "training") is None:
-        work.check()
 
 
 def load_result(output: Path) -> TrainingResult:

@@ -25,23 +25,23 @@ from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_space, write_file, write_folder
-from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import read_entry
-from relexify.storage.revisions import TRAINING_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.text import TextSource
+from relexify.training.checks import prepare_training
 from relexify.training.cost.here import seconds_here
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
+from relexify.training.distributed import started_processes
 from relexify.training.engine.adapters import ADAPTERS
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.monitor import ANNOUNCED_FROM, suggest_shortening
 from relexify.training.engine.stage import StageResult, train_stage
-from relexify.training.job import TrainingJob, language_model_job, started_processes
+from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.options import WHOLE_STATE, Stage, Training
-from relexify.training.plan import plan_stages, training_identity
+from relexify.training.plan import count_steps, plan_stages, training_identity
 from relexify.training.rates import fill_in_options, fit_batch_to_text
-from relexify.training.result import CURVE_FILE, TrainingResult, check_training_output, load_result
+from relexify.training.result import CURVE_FILE, TrainingResult, load_result
 
 __all__ = ["run_training", "train"]
 
@@ -79,7 +79,7 @@ def train(
     """
     training = training or Training()
     return run_training(
-        lambda options: language_model_job(model, corpus, held_out, options),
+        lambda training: language_model_job(model, corpus, held_out, training),
         output,
         training,
         inputs=(model,),
@@ -108,14 +108,10 @@ def run_training(
         overwrite: Replace the output, and unfinished work of another run.
     """
     start, output = time.monotonic(), Path(output)
-    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
-    work = WorkFolder(output, "training", revisions=TRAINING_REVISIONS, overwrite=overwrite)
-    for folder in (output, work.path):
-        check_inputs(folder, *inputs, texts=texts)
+    training = replace(training, steps=count_steps(training))  # those of its stages, if it has some of its own
+    work = prepare_training(training, output, inputs=inputs, texts=texts, overwrite=overwrite)
     processes = started_processes()
     is_main = processes.is_main_process
-    if is_main:
-        check_training_output(work, training)
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
         raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
@@ -123,9 +119,11 @@ def run_training(
         raise InputError("keep_rows is for a model whose vocabulary was extended: leave it out")
     if is_main:  # FSDP may load the weights in one process only
         check_finite(job.model)
-    training = fill_in_options(fit_batch_to_text(training, job.data.count, processes.num_processes), job.model)
+    # The batch first, because learning rates depend on it; both decide what the stages are.
+    training = fit_batch_to_text(training, job.data.count, processes.num_processes)
+    training = fill_in_options(training, job.model)
     stages = plan_stages(training)
-    work.identify({**job.identity, **training_identity(training)})
+    work.identify({**job.identity, **training_identity(training)})  # model and text, and the options as they are now
     if not overwrite and work.is_finished():
         logger.info("%s is up to date; nothing to train", output)
         if is_main:  # an earlier call may have been killed while it did this
@@ -134,7 +132,7 @@ def run_training(
         return load_result(output)
     if is_main:
         work.check()
-        if not work.path.exists():  # else a part of it is there already
+        if not work.path.exists():  # otherwise an interrupted run has written a part of this already
             check_space(output, _bytes_to_write(job, stages, training))
     with work.claim() if is_main else nullcontext():
         if is_main and overwrite:
@@ -210,7 +208,7 @@ def _write_result(
 
 
 def _announce(seconds: float | None, steps: int) -> None:
-    """Log how long a training will take on this CPU, if that is long; on a GPU, the first steps soon tell."""
+    """Log how long a training will take on this CPU, if that is long. On a GPU, it is measured in the first steps."""
     if seconds is not None and seconds >= ANNOUNCED_FROM:
         logger.info(
             "%d steps take %s on this CPU%s", steps, describe_estimate(seconds), suggest_shortening(seconds, "cpu")
@@ -261,14 +259,14 @@ def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training,
     candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
     processes = started_processes()
     model, speed = job.model, None
-    first_step, step = 0, 0
+    first_step, selected = 0, 0
     for number, stage in enumerate(stages, start=1):
         stage_folder = work / f"{number}-{stage.name}"
         folder = stage_folder / "result"
         if not folder.exists():
             if number > 1:
                 # From disk, as after an interruption, so that both give the same bits.
-                model = job.load(candidates[step])
+                model = job.load(candidates[selected])
             result = train_stage(
                 model,
                 job.data,
@@ -286,13 +284,13 @@ def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training,
             processes.wait_for_everyone()
             del result
         points += Curve.load(folder / CURVE_FILE).points
-        step = read_entry(folder, "selected")
-        candidates[step] = folder
+        selected = read_entry(folder, "selected")
+        candidates[selected] = folder
         first_step += stage.steps
     curve = Curve.of(points)
     if training.selects_best:
-        step = min(candidates, key=lambda step: curve.at(step).bits_per_byte)
-        if step == 0:
+        selected = min(candidates, key=lambda step: curve.at(step).bits_per_byte)
+        if selected == 0:
             what = "the mean of both languages" if curve.first.by_language else "held-out text"
             logger.warning("training made the model worse on %s: keeping the model as it was before", what)
-    return _TrainedStages(curve, step, candidates[step], speed)
+    return _TrainedStages(curve, selected, candidates[selected], speed)

@@ -99,7 +99,7 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
         return TrainingVerdict("worse", reason)
     if lost and kept.step == last.step:
         reason = (
-            f"The model has learnt its text by heart. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
+            f"The model is overfitting. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
             "train on more text, or for fewer steps."
         )
         return TrainingVerdict("overfitted", reason)

@@ -8,29 +8,50 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError, MissingExtra
-from relexify.pretrained.architecture import architecture_of, usable_length
-from relexify.pretrained.loading import headed_meta_model, meta_model
+from relexify.pretrained.architecture import architecture_of, saved_class, usable_length
+from relexify.pretrained.heads import has_head
+from relexify.pretrained.loading import load_config, meta_model
 from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
 from relexify.training.options import MUON, WHOLE_STATE, Training
 from relexify.training.plan import plan_stages
 from relexify.training.protocol import lexical_parameter_names
 
-__all__ = ["check_halves", "check_language_model", "check_stages", "check_trainable", "check_trainable_name"]
+__all__ = [
+    "check_halves",
+    "check_head",
+    "check_language_model",
+    "check_stages",
+    "check_trainable",
+    "check_trainable_name",
+]
 
 
-def check_trainable_name(name: str | Path, training: Training, *, add_head: bool = False) -> None:
+def check_head(name: str | Path) -> None:
+    """Validate that a model was saved with a head, before `relexify train`, which can add one, trains it.
+
+    Raises:
+        InputError: There is no such model, or it has no head.
+    """
+    config = load_config(name)
+    if not has_head(config):
+        raise InputError(
+            f"{name} is a {saved_class(config)}, without a language-modelling head: pass --add-head to add an "
+            "untrained one"
+        )
+
+
+def check_trainable_name(name: str | Path, training: Training) -> None:
     """Validate that a model, or a graft of it, can be trained as requested; only its config is read.
 
     Args:
         name: As for `load_model`.
         training: The options.
-        add_head: Whether the model gets a new head first, as `with_added_head` adds it.
 
     Raises:
-        InputError: There is no such model, or it cannot be trained as requested, or it cannot get a head.
+        InputError: There is no such model, or it cannot be trained as requested.
     """
-    check_trainable(headed_meta_model(name) if add_head else meta_model(name), training)
+    check_trainable(meta_model(name), training)
 
 
 def check_trainable(model: PreTrainedModel, training: Training) -> None:

@@ -9,15 +9,22 @@ import pytest
 import torch
 from transformers import AutoConfig, XLMConfig, XLMWithLMHeadModel
 
+from relexify.grafting import is_tied
 from relexify.pretrained.architecture import (
     architecture_in_config,
     architecture_of,
+    declares_tied_embeddings,
     encoder_frame,
+    hidden_width,
     initial_deviation,
     inner_encoder,
+    layer_sizes,
     position_padding,
+    saved_class,
+    token_types,
     tokenizer_frame,
     usable_length,
+    vocabulary_rows,
 )
 from tests import pico
 
@@ -105,3 +112,31 @@ def test_a_tokenizer_adds_its_own_special_tokens(make: Callable[[], Any], frame)
     tokenizer = make()
     expected = tuple(tokenizer.convert_tokens_to_ids(part) for part in frame)
     assert tokenizer_frame(tokenizer.backend_tokenizer) == expected
+
+
+def test_the_sizes_of_layers_are_those_of_their_matrices():
+    model, _ = pico.pair("llama tied")
+    sizes, (layer, *_) = layer_sizes(model), model.model.layers
+    assert sizes.layers == len(model.model.layers)
+    assert sizes.width == hidden_width(model) == layer.self_attn.q_proj.in_features
+    assert sizes.heads * sizes.head_width == layer.self_attn.q_proj.out_features
+    assert sizes.key_heads * sizes.head_width == layer.self_attn.k_proj.out_features
+    assert sizes.experts is None
+
+
+@pytest.mark.parametrize(("family", "types"), [("bert", 2), ("modernbert", 0)])
+def test_the_token_types_are_the_rows_of_their_embedding(family, types):
+    model, _ = pico.pair(family)
+    assert token_types(model.config) == types
+    rows = [module.num_embeddings for name, module in model.named_modules() if name.endswith("token_type_embeddings")]
+    assert rows == ([types] if types else [])
+
+
+def test_what_a_config_says_of_class_vocabulary_and_tying_is_true_of_every_family():
+    for family in pico.FAMILIES:
+        model, _ = pico.pair(family)
+        assert vocabulary_rows(model.config) == model.get_input_embeddings().num_embeddings
+        assert declares_tied_embeddings(model.config) == is_tied(model)
+        model.config.architectures = [type(model).__name__]
+        assert saved_class(model.config) == type(model).__name__
+    assert saved_class(AutoConfig.for_model("bert")) == "bert"

@@ -111,7 +111,7 @@ def test_a_missing_file_is_rejected(tmp_path):
         (
             [3.0, 2.0, 1.4, 1.5],
             "overfitted",
-            "by heart. Held-out text takes 1.500 bits per byte, 3.000 at step 0 and 1.4",
+            "overfitting. Held-out text takes 1.500 bits per byte, 3.000 at step 0 and 1.4",
         ),
         (
             [1.4, 2.0, 1.6, 1.5],

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from transformers import TrainerState
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
@@ -20,6 +21,8 @@ from relexify.training.engine import monitor
 from relexify.training.engine.arguments import evaluated_steps
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
+from relexify.training.run import train
+from tests import pico
 from tests.training.runs import TRAINING
 
 
@@ -100,6 +103,41 @@ def test_short_runs_are_scored_less_often(steps, scored):
     assert evaluated_steps(replace(training, evaluate_every=steps), stage, 0) == {steps}
 
 
+@pytest.mark.parametrize(
+    ("scores", "warned"),
+    [
+        ([2.0, 1.5, 1.56, 1.6], True),  # more than 3 % worse, once
+        ([2.0, 2.07], True),  # also than before training
+        ([2.0, 1.5, 1.54], False),
+        ([0.3, 0.315], False),  # 5 % worse, but by less than 0.02
+        ([2.0, 1.9, 1.8, 1.7, 1.9], False),  # the text is seen for the second time
+    ],
+)
+def test_a_score_that_becomes_worse_on_new_text_is_called_unstable_once(scores, warned, caplog):
+    watching, state = _monitor(first_step=10, new_text_steps=40), TrainerState()
+    for step, score in zip(range(0, 50, 10), scores, strict=False):
+        state.global_step = step
+        state.log_history.append({monitor.BITS: score, "step": step})
+        watching.on_log(None, state, None, logs={monitor.BITS: score})
+    found = [record.message for record in caplog.records if "unstable" in record.message]
+    assert len(found) == warned
+    if warned:
+        worse = next(step for step, score in enumerate(scores) if score > min(scores[:step], default=9))
+        best = scores.index(min(scores[:worse]))
+        assert found[0].startswith(
+            f"held-out text takes {scores[worse]:.3f} bits per byte at step {10 * worse + 10}, "
+            f"{scores[best]:.3f} at step {10 * best + 10}: the training is unstable; a lower learning rate"
+        )
+
+
+def test_a_training_with_too_high_a_learning_rate_is_called_unstable(run_of, caplog):
+    run = run_of()
+    text = run.folder / "long.txt"
+    text.write_text("\n".join(pico.sentences(400)))
+    train(run.source, run.output("high"), text, replace(TRAINING, learning_rate=1.0), held_out=run.held_out)
+    assert len([message for message in caplog.messages if "the training is unstable" in message]) == 1
+
+
 def test_reports_to_unknown_or_missing_services_are_rejected_before_any_work():
     with pytest.raises(InputError, match="cannot report to 'weights': choose from tensorboard, wandb, trackio"):
         plan_stages(Training(report_to=("weights",)))
@@ -108,3 +146,7 @@ def test_reports_to_unknown_or_missing_services_are_rejected_before_any_work():
         pytest.skip("all services are installed")
     with pytest.raises(InputError, match=f"needs the package {missing[0]}: pip install {missing[0]}"):
         plan_stages(Training(report_to=(missing[0],)))
+
+
+def _monitor(**sizes: int) -> monitor.StageMonitor:
+    return monitor.StageMonitor(frozenset(), None, lambda amount, status="": None, tokens_per_step=64, **sizes)

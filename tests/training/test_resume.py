@@ -14,7 +14,7 @@ from relexify.errors import InputError, OutputError
 from relexify.registry import Registry
 from relexify.storage.checkpoints import SEAL
 from relexify.storage.notes import read_notes
-from relexify.training import run as training_run
+from relexify.training import checks
 from relexify.training.options import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
@@ -145,7 +145,7 @@ def test_a_training_of_other_code_is_neither_up_to_date_nor_resumed(run_of, monk
     run = run_of()
     run.train_until_killed(Moment("step", 4))
     run.train(name="finished")
-    monkeypatch.setattr(training_run, "TRAINING_REVISIONS", {**training_run.TRAINING_REVISIONS, "trainings": 99})
+    monkeypatch.setattr(checks, "TRAINING_REVISIONS", {**checks.TRAINING_REVISIONS, "trainings": 99})
     with pytest.raises(InputError, match=r"holds work of another version of relexify.*\(changed: trainings\)"):
         run.train()
     with pytest.raises(OutputError, match=r"finished was made by another version .*\(changed: trainings\)"):

@@ -17,8 +17,9 @@ from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
 from relexify.training.curve import Curve
 from relexify.training.data import packing
+from relexify.training.data.texts import share_packing
+from relexify.training.distributed import started_processes
 from relexify.training.engine.trainer import StageTrainer
-from relexify.training.job import share_packing, started_processes
 from relexify.training.options import Training
 from relexify.training.result import CURVE_FILE, TrainingResult
 from tests.processes import in_launched_processes, in_two_processes

@@ -14,13 +14,15 @@ from relexify.evaluation.data.answers import Passage
 from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.registry import TASKS
+from relexify.storage.files import missing_file
+from relexify.text.remote import is_hub_data_set
 
 if TYPE_CHECKING:
     from relexify.evaluation.data.columns import TaggedSentence
     from relexify.evaluation.data.propositions import PredicateSentence
     from relexify.evaluation.data.treebank import ParsedSentence
 
-__all__ = ["TaskData", "TaskFiles", "evenly_spaced", "find_files", "read_task"]
+__all__ = ["TaskData", "TaskFiles", "check_files", "evenly_spaced", "find_files", "read_task"]
 
 Item = TypeVar("Item")
 _PARTS = (("train",), ("dev", "valid", "validation"), ("test",))
@@ -96,6 +98,17 @@ def find_files(data: str | Path) -> TaskFiles:
         missing = "train" if train is None else "dev or test"
         raise InputError(f"{folder} has no file whose name says {missing}: name the files yourself")
     return TaskFiles(train, test, dev)
+
+
+def check_files(files: TaskFiles) -> None:
+    """Validate, before anything is read, that all files exist; data sets of the Hub are not looked for.
+
+    Raises:
+        InputError: One does not exist.
+    """
+    for _, file in files.all:
+        if not is_hub_data_set(file) and not Path(file).exists():
+            raise missing_file(Path(file))
 
 
 def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> TaskData:

@@ -21,7 +21,6 @@ from relexify.evaluation.data.answers import Passage
 from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
-from relexify.evaluation.finetuning.problem import Data, Problem
 from relexify.evaluation.finetuning.windows import Window, array_names, encode_passages
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.tokens import copy_backend, encode_sentences
@@ -30,7 +29,11 @@ __all__ = [
     "TARGETS",
     "EncodedData",
     "WordPieces",
-    "encode",
+    "encode_answers",
+    "encode_classes",
+    "encode_numbers",
+    "encode_questions",
+    "encode_tags",
     "piece_labels",
     "row_width",
     "stack_rows",
@@ -76,48 +79,72 @@ class EncodedData:
     windows: list[Window] = field(default_factory=list)
 
 
-def encode(
-    problem: Problem, tokenizer: PreTrainedTokenizerFast, data: Data, length: int, *, token_types: int
+def encode_classes(
+    data: Sequence[Example], labels: tuple[str, ...], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
 ) -> EncodedData:
-    """Encode examples, questions or sentences as model inputs.
+    """Encode texts or pairs with a class; arguments as for `Prediction.encode`, and so are those below."""
+    label_ids = {label: number for number, label in enumerate(labels)}
+    return _encode_examples(data, [label_ids[str(each.label)] for each in data], tokenizer, length, token_types)
 
-    Args:
-        problem: What is predicted.
-        tokenizer: The tokenizer of the model.
-        data: Examples, questions or sentences, as the task requires.
-        length: Tokens per sequence; longer ones are truncated.
-        token_types: Number of token types (first text, second text) that the model distinguishes.
+
+def encode_numbers(
+    data: Sequence[Example], labels: tuple[str, ...], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
+) -> EncodedData:
+    """Encode texts or pairs with a number."""
+    return _encode_examples(data, [each.label for each in data], tokenizer, length, token_types)
+
+
+def encode_questions(
+    data: Sequence[Question], labels: tuple[str, ...], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
+) -> EncodedData:
+    """Encode every answer as a pair: the text, and the question with the answer.
+
+    All questions get the same number of answers. The ones that are added are empty: training learns that they are
+    wrong, and they are never predicted.
     """
-    label_ids = {label: number for number, label in enumerate(problem.labels)}
-    rows: list[dict[str, Any]]
-    if problem.task.predicts == "tags":
-        sentences = [each for each in data if isinstance(each, TaggedSentence)]
-        pieces = tokenize_words(tokenizer, [sentence.words for sentence in sentences], length=length)
-        rows = [
-            {
-                "input_ids": list(tokenized.ids),
-                "attention_mask": [1] * len(tokenized.ids),
-                "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
-            }
-            for tokenized, sentence in zip(pieces, sentences, strict=True)
-        ]
-        return EncodedData(rows, [list(sentence.tags) for sentence in sentences], pieces=pieces)
-    if problem.task.predicts == "choice":
-        questions = [each for each in data if isinstance(each, Question)]
-        return _encode_questions(questions, tokenizer, len(label_ids), length, token_types)
-    if problem.task.predicts == "answer":
-        passages = [each for each in data if isinstance(each, Passage)]
-        rows, windows = encode_passages(passages, tokenizer, length, token_types)
-        return EncodedData(rows, [passage.answers for passage in passages], windows=windows)
-    examples = [each for each in data if isinstance(each, Example)]
-    gold = [example.label for example in examples]
-    seconds = None if examples[0].second is None else [example.second or "" for example in examples]
-    encoded = _encode_texts(tokenizer, [example.first for example in examples], seconds, length, token_types)
-    rows = [
-        {**arrays, "labels": label if problem.task.predicts == "number" else label_ids[str(label)]}
-        for arrays, label in zip(encoded, gold, strict=True)
+    most = len(labels)
+    pairs = [
+        (question.first, f"{question.second} {answer}".strip())
+        for question in data
+        for answer in (*question.options, *[""] * (most - len(question.options)))
     ]
-    return EncodedData(rows, gold)
+    firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
+    encoded = _encode_texts(tokenizer, firsts, seconds, length, token_types)
+    rows: list[dict[str, Any]] = []
+    for number, question in enumerate(data):
+        sequences = encoded[number * most : (number + 1) * most]  # one for each answer
+        rows.append({name: [each[name] for each in sequences] for name in sequences[0]} | {"labels": question.label})
+    answers = [len(question.options) for question in data]
+    return EncodedData(rows, [str(question.label) for question in data], answers=answers)
+
+
+def encode_answers(
+    data: Sequence[Passage], labels: tuple[str, ...], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
+) -> EncodedData:
+    """Encode texts with a question in windows."""
+    rows, windows = encode_passages(data, tokenizer, length, token_types)
+    return EncodedData(rows, [passage.answers for passage in data], windows=windows)
+
+
+def encode_tags(
+    data: Sequence[TaggedSentence],
+    labels: tuple[str, ...],
+    tokenizer: PreTrainedTokenizerFast,
+    length: int,
+    token_types: int,
+) -> EncodedData:
+    """Encode sentences of words with a tag each."""
+    label_ids = {label: number for number, label in enumerate(labels)}
+    pieces = tokenize_words(tokenizer, [sentence.words for sentence in data], length=length)
+    rows: list[dict[str, Any]] = [
+        {
+            "input_ids": list(tokenized.ids),
+            "attention_mask": [1] * len(tokenized.ids),
+            "labels": piece_labels(tokenized, [label_ids.get(tag, IGNORED) for tag in sentence.tags]),
+        }
+        for tokenized, sentence in zip(pieces, data, strict=True)
+    ]
+    return EncodedData(rows, [list(sentence.tags) for sentence in data], pieces=pieces)
 
 
 def stack_rows(rows: Sequence[Mapping[str, Any]], padding: int) -> dict[str, torch.Tensor]:
@@ -200,27 +227,14 @@ def word_tags(sentence: WordPieces, predicted: Sequence[int], tags: Sequence[str
     return [default if index is None else tags[int(predicted[index])] for index in sentence.first]
 
 
-def _encode_questions(
-    questions: Sequence[Question], tokenizer: PreTrainedTokenizerFast, most: int, length: int, token_types: int
+def _encode_examples(
+    data: Sequence[Example], values: Sequence[object], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
 ) -> EncodedData:
-    """Encode every answer as a pair: the text, and the question with the answer.
-
-    All questions get the same number of answers. The ones that are added are empty: training learns that they are
-    wrong, and they are never predicted.
-    """
-    pairs = [
-        (question.first, f"{question.second} {answer}".strip())
-        for question in questions
-        for answer in (*question.options, *[""] * (most - len(question.options)))
-    ]
-    firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
-    encoded = _encode_texts(tokenizer, firsts, seconds, length, token_types)
-    rows: list[dict[str, Any]] = []
-    for number, question in enumerate(questions):
-        sequences = encoded[number * most : (number + 1) * most]  # one for each answer
-        rows.append({name: [each[name] for each in sequences] for name in sequences[0]} | {"labels": question.label})
-    answers = [len(question.options) for question in questions]
-    return EncodedData(rows, [str(question.label) for question in questions], answers=answers)
+    """Encode texts or pairs, all of one kind, with what a model is trained to predict for each."""
+    seconds = None if data[0].second is None else [each.second or "" for each in data]
+    encoded = _encode_texts(tokenizer, [each.first for each in data], seconds, length, token_types)
+    rows = [{**arrays, "labels": value} for arrays, value in zip(encoded, values, strict=True)]
+    return EncodedData(rows, [each.label for each in data])
 
 
 def _encode_texts(

@@ -1,12 +1,24 @@
-"""The labels of a task, collected from its training data, and validation of its data before anything is trained."""
+"""What a task predicts, as fine-tuning sees it: the model, the labels, the inputs, and predictions from logits.
+
+All that depends on `Task.predicts` is in the table `PREDICTIONS`.
+"""
 
 from __future__ import annotations
 
-import logging
-import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedTokenizerFast,
+)
+from transformers.utils import ModelOutput
 
 from relexify.errors import InputError
 from relexify.evaluation.data.answers import Passage
@@ -14,15 +26,54 @@ from relexify.evaluation.data.choices import Question
 from relexify.evaluation.data.columns import TaggedSentence
 from relexify.evaluation.data.examples import Example
 from relexify.evaluation.data.files import TaskData
+from relexify.evaluation.finetuning.inputs import (
+    EncodedData,
+    encode_answers,
+    encode_classes,
+    encode_numbers,
+    encode_questions,
+    encode_tags,
+    word_tags,
+)
+from relexify.evaluation.finetuning.labels import (
+    Data,
+    Labels,
+    answer_labels,
+    choice_labels,
+    class_labels,
+    number_labels,
+    tag_labels,
+)
+from relexify.evaluation.finetuning.windows import find_answers
 from relexify.evaluation.registry import TASKS, Task
 
-__all__ = ["Data", "Problem", "find_labels"]
+__all__ = ["PREDICTIONS", "Prediction", "Problem", "find_labels"]
 
-Data = Sequence[Example] | Sequence[Question] | Sequence[Passage] | Sequence[TaggedSentence]
 
-_OUTSIDE = "O"
+@dataclass(frozen=True)
+class Prediction:
+    """A kind of prediction.
 
-logger = logging.getLogger(__name__)
+    Attributes:
+        item: The type of an example.
+        model_class: The class of the model.
+        labels: Returns the labels of data, and validates it.
+        encode: Encodes examples as model inputs: takes the examples, the labels, the tokenizer of the model, the tokens
+            per sequence (longer ones are truncated), and the number of token types that the model distinguishes.
+        decode: Returns a prediction for every example from the logits of every row.
+        logits: Returns the logits in what the model returns, [rows × labels] or [rows × pieces × labels].
+        loss: The type of the loss as in the config of transformers; None if the class of the model has only one.
+        tags_words: Whether an example has a label for each of its words.
+    """
+
+    item: type
+    model_class: type
+    labels: Callable[[Mapping[str, Data]], Labels]
+    encode: Callable[[Sequence[Any], tuple[str, ...], PreTrainedTokenizerFast, int, int], EncodedData]
+    decode: Callable[[Problem, EncodedData, Sequence[np.ndarray]], list[Any]]
+    logits: Callable[[ModelOutput], torch.Tensor] = lambda output: output.logits
+    loss: str | None = None
+    tags_words: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +93,11 @@ class Problem:
     labels: tuple[str, ...]
     default: str
 
+    @property
+    def prediction(self) -> Prediction:
+        """What the task predicts."""
+        return PREDICTIONS[self.task.predicts]
+
 
 def find_labels(name: str, data: TaskData) -> Problem:
     """Collect the labels of the training data, and validate that all data fits the task and the labels.
@@ -50,50 +106,18 @@ def find_labels(name: str, data: TaskData) -> Problem:
         InputError: There is no data, it is of another kind, or its labels do not fit.
     """
     task = TASKS[name]
+    prediction = PREDICTIONS[task.predicts]
     parts: dict[str, Data] = {"training": data.train}
     parts |= {f"test ({test})" if test else "test": examples for test, examples in data.tests.items()}
     if data.dev is not None:
         parts["development"] = data.dev
-    _check_types(name, task, parts)
-    if task.predicts == "number":
-        _check_numbers(parts)
-        _check_pairs(parts)
-        return Problem(name, task, ("number",), "")
-    if task.predicts == "answer":
-        return Problem(name, task, ("start", "end"), "")
-    if task.predicts == "choice":
-        most = max(len(each.options) for data in parts.values() for each in data if isinstance(each, Question))
-        return Problem(name, task, tuple(map(str, range(most))), "")
-    counts = {part: Counter(_labels(examples)) for part, examples in parts.items()}
-    for part, found in counts.items():
-        if not found:
-            raise InputError(f"the {part} data has only sentences without words: give some with words")
-    labels = tuple(sorted(counts["training"]))
-    if len(labels) < 2:
-        raise InputError(f"all training data has the label {labels[0]!r}, so nothing can be learned: give other data")
-    if task.predicts == "class":
-        _check_pairs(parts)
-    for part, found in counts.items():
-        unknown = sorted(found.keys() - set(labels))
-        if unknown and task.predicts == "class":
-            raise InputError(
-                f"the {part} data has the label {', '.join(map(repr, unknown[:5]))}, which the training data never has "
-                f"(it has {', '.join(labels[:10])}): give data with the same labels"
-            )
-        if unknown:  # rare tags are often missing from a small training set
-            logger.warning(
-                "%d words of the %s data have tags that the training data never has (%s): they count as wrong",
-                sum(found[tag] for tag in unknown),
-                part,
-                ", ".join(unknown[:5]),
-            )
-    frequent = max(labels, key=lambda label: counts["training"][label])
-    return Problem(name, task, labels, _OUTSIDE if _OUTSIDE in labels else frequent)
+    _check_types(name, prediction.item, parts)
+    labels, default = prediction.labels(parts)
+    return Problem(name, task, labels, default)
 
 
-def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
+def _check_types(name: str, expected: type, parts: Mapping[str, Data]) -> None:
     """Validate that every part of the data has examples, all of the kind that the task takes."""
-    expected: type = {"tags": TaggedSentence, "choice": Question, "answer": Passage}.get(task.predicts, Example)
     for part, data in parts.items():
         if not data:
             raise InputError(f"there is no {part} data: give at least one example")
@@ -104,27 +128,70 @@ def _check_types(name: str, task: Task, parts: Mapping[str, Data]) -> None:
             )
 
 
-def _labels(data: Data) -> Iterator[str]:
-    """Yield the tags of all words, or the classes of all examples."""
-    for each in data:
-        if isinstance(each, TaggedSentence):
-            yield from each.tags
-        elif isinstance(each, Example):
-            if not isinstance(each.label, str):
-                raise InputError(
-                    f"{each.label} is a number, and the task takes classes: give their names, or another task"
-                )
-            yield each.label
+def _classes(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
+    return [problem.labels[int(each.argmax())] for each in logits]
 
 
-def _check_numbers(parts: Mapping[str, Data]) -> None:
-    for part, data in parts.items():
-        for each in data:
-            if isinstance(each, Example) and not (isinstance(each.label, int | float) and math.isfinite(each.label)):
-                raise InputError(f"the {part} data has the label {each.label!r}, the task takes numbers: give those")
+def _numbers(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[float]:
+    return [float(each[0]) for each in logits]
 
 
-def _check_pairs(parts: Mapping[str, Data]) -> None:
-    kinds = {each.second is not None for data in parts.values() for each in data if isinstance(each, Example)}
-    if len(kinds) > 1:
-        raise InputError("some examples are pairs of texts and some are single ones: give one kind of them")
+def _choices(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
+    # The first `number` answers are the question's own.
+    pairs = zip(logits, data.answers, strict=True)
+    return [problem.labels[int(each[:number].argmax())] for each, number in pairs]
+
+
+def _answers(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
+    return find_answers(data.windows, logits)
+
+
+def _tags(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[list[str]]:
+    return [
+        word_tags(pieces, each.argmax(-1), problem.labels, default=problem.default)
+        for pieces, each in zip(data.pieces, logits, strict=True)
+    ]
+
+
+PREDICTIONS: Mapping[str, Prediction] = {
+    "class": Prediction(
+        item=Example,
+        model_class=AutoModelForSequenceClassification,
+        labels=class_labels,
+        encode=encode_classes,
+        decode=_classes,
+        loss="single_label_classification",
+    ),
+    "number": Prediction(
+        item=Example,
+        model_class=AutoModelForSequenceClassification,
+        labels=number_labels,
+        encode=encode_numbers,
+        decode=_numbers,
+        loss="regression",
+    ),
+    "choice": Prediction(
+        item=Question,
+        model_class=AutoModelForMultipleChoice,
+        labels=choice_labels,
+        encode=encode_questions,
+        decode=_choices,
+    ),
+    "answer": Prediction(
+        item=Passage,
+        model_class=AutoModelForQuestionAnswering,
+        labels=answer_labels,
+        encode=encode_answers,
+        decode=_answers,
+        logits=lambda output: torch.stack((output.start_logits, output.end_logits), -1),
+    ),
+    "tags": Prediction(
+        item=TaggedSentence,
+        model_class=AutoModelForTokenClassification,
+        labels=tag_labels,
+        encode=encode_tags,
+        decode=_tags,
+        tags_words=True,
+    ),
+}
+"""What fine-tuning can predict, by `Task.predicts`."""

@@ -23,15 +23,14 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from relexify.errors import InputError, TrainingError, VocabularyError
 from relexify.evaluation.data.files import TaskData
 from relexify.evaluation.finetuning.encoder import encoder_config, load_classifier
-from relexify.evaluation.finetuning.inputs import TARGETS, EncodedData, encode, row_width, stack_rows, word_tags
+from relexify.evaluation.finetuning.inputs import TARGETS, EncodedData, row_width, stack_rows
 from relexify.evaluation.finetuning.problem import Problem, find_labels
-from relexify.evaluation.finetuning.windows import find_answers
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
 from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
-from relexify.pretrained.architecture import IGNORED, check_fit, usable_length
+from relexify.pretrained.architecture import IGNORED, check_fit, token_types, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.runnable import evaluating
@@ -129,15 +128,13 @@ class FineTuner:
             hollow = AutoModel.from_config(config, trust_remote_code=False)
         check_fit(hollow, tokenizer)
         length = min(options.length, usable_length(hollow) or options.length)
-        token_types = int(getattr(config, "type_vocab_size", 0) or 0)
+        types = token_types(config)
         self.padding, self.test_padding = int(tokenizer.pad_token_id), int(test_tokenizer.pad_token_id)
-        self.rows = encode(problem, tokenizer, data.train, length, token_types=token_types).rows
-        self.tests = {
-            name: encode(problem, test_tokenizer, test, length, token_types=token_types)
-            for name, test in data.tests.items()
-        }
-        self.dev = None if data.dev is None else encode(problem, tokenizer, data.dev, length, token_types=token_types)
-        if problem.task.predicts == "tags":  # drop sentences whose words have no pieces: their loss would be NaN
+        encode, labels = problem.prediction.encode, problem.labels
+        self.rows = encode(data.train, labels, tokenizer, length, types).rows
+        self.tests = {name: encode(test, labels, test_tokenizer, length, types) for name, test in data.tests.items()}
+        self.dev = None if data.dev is None else encode(data.dev, labels, tokenizer, length, types)
+        if problem.prediction.tags_words:  # drop sentences whose words have no pieces: their loss would be NaN
             self.rows = [row for row in self.rows if any(label != IGNORED for label in row["labels"])]
         if not self.rows:
             raise InputError("the tokenizer finds no tokens in the training data: give text in a script that it knows")
@@ -203,28 +200,15 @@ class FineTuner:
 
     def score(self, model: PreTrainedModel, data: EncodedData, *, padding: int | None = None) -> SeedResult:
         """Score a model on encoded data; words that the model did not see count too."""
-        task, labels = self.problem.task, self.problem.labels
+        task = self.problem.task
         logits = self._logits(model, data.rows, self.padding if padding is None else padding)
-        predicted: list[Any]
-        if task.predicts == "number":
-            predicted = [float(each[0]) for each in logits]
-        elif task.predicts == "class":
-            predicted = [labels[int(each.argmax())] for each in logits]
-        elif task.predicts == "answer":
-            predicted = find_answers(data.windows, logits)
-        elif task.predicts == "choice":  # the first `number` answers are the question's own
-            predicted = [labels[int(each[:number].argmax())] for each, number in zip(logits, data.answers, strict=True)]
-        else:
-            predicted = [
-                word_tags(pieces, each.argmax(-1), labels, default=self.problem.default)
-                for pieces, each in zip(data.pieces, logits, strict=True)
-            ]
+        predicted = self.problem.prediction.decode(self.problem, data, logits)
         result = SeedResult(0, task.metric(data.gold, predicted, task=self.problem.name))
         if task.table is None:
             return result
         table = task.table(data.gold, predicted)
         gold = data.gold
-        if task.predicts == "tags":
+        if self.problem.prediction.tags_words:
             gold, predicted = list(chain(*gold)), list(chain(*predicted))
         only = predicted[0] if len(set(predicted)) == 1 < len(set(gold)) else None
         return replace(result, table=table, confusion=confusion(gold, predicted), only_label=only)
@@ -234,7 +218,6 @@ class FineTuner:
         size = self.options.micro_batch or self.options.batch
         order = sorted(range(len(rows)), key=lambda index: -row_width(rows[index]))
         logits: dict[int, np.ndarray] = {}
-        answers = self.problem.task.predicts == "answer"
         with (
             evaluating(model),
             torch.inference_mode(),
@@ -244,9 +227,7 @@ class FineTuner:
                 indices = order[start : start + size]
                 batch = stack_rows([rows[index] for index in indices], padding)
                 given = {name: tensor.to(model.device) for name, tensor in batch.items() if name not in TARGETS}
-                scores = model(**given)
-                output = torch.stack((scores.start_logits, scores.end_logits), -1) if answers else scores.logits
-                output = output.float()
+                output = self.problem.prediction.logits(model(**given)).float()
                 if not bool(output.isfinite().all()):
                     raise TrainingError(
                         "the fine-tuned model produced NaN or infinite logits: "

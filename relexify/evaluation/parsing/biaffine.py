@@ -25,7 +25,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from relexify.errors import GraftError
-from relexify.pretrained.architecture import IGNORED, inner_encoder
+from relexify.pretrained.architecture import IGNORED, hidden_width, inner_encoder
 from relexify.pretrained.kinds import kind_of_config, kind_of_entries
 
 __all__ = ["BiaffineConfig", "BiaffineOutput", "BiaffineParser", "WordScores", "full_precision"]
@@ -115,8 +115,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
     def __init__(self, config: BiaffineConfig) -> None:
         super().__init__(config)
         self.encoder = _bare_encoder(config.encoder)
-        width = self.encoder.get_input_embeddings().weight.shape[1]
-        width = int(getattr(self.encoder.config, "hidden_size", width))
+        width = hidden_width(self.encoder)
         self.root = nn.Parameter(torch.zeros(width))
         self.without_pieces = nn.Parameter(torch.zeros(width))
         self.dropout = nn.Dropout(config.dropout)
@@ -312,7 +311,7 @@ def _bare_encoder(config: PreTrainedConfig) -> PreTrainedModel:
     model = AutoModel.from_config(config, trust_remote_code=False, **options)
     if (kind := kind_of_config(config)) is not None:
         kind.convert_encoder(model)
-    return model.get_encoder() if getattr(config, "is_encoder_decoder", False) else model
+    return inner_encoder(model)
 
 
 def _perceptron(width: int, size: int, dropout: float) -> nn.Sequential:

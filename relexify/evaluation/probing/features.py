@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
-from relexify.pretrained.architecture import check_fit, inner_encoder, tokenizer_frame, usable_length
+from relexify.pretrained.architecture import check_fit, hidden_width, inner_encoder, tokenizer_frame, usable_length
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import track
 from relexify.text import make_encodable
@@ -60,7 +60,7 @@ def sentence_means(
     pieces = [encoding.ids for encoding in reader.backend.encode_batch_fast(clean, add_special_tokens=False)]
     _warn_of_truncated("texts", sum(len(ids) > reader.room for ids in pieces), len(pieces), reader)
     sequences = [_Sequence(ids[: reader.room], [min(len(ids), reader.room)]) for ids in pieces]
-    means = np.concatenate(_means(model, reader, sequences, batch) or [np.zeros((0, _width(model)))])
+    means = np.concatenate(_means(model, reader, sequences, batch) or [np.zeros((0, hidden_width(model)))])
     rows: np.ndarray = means[[index_of[text] for text in texts]].astype(np.float32)
     return rows
 
@@ -156,7 +156,7 @@ def _warn_of_truncated(what: str, truncated: int, total: int, reader: _Reader) -
 
 def _means(model: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequence], batch: int) -> list[np.ndarray]:
     """Return the means of each sequence's units, [units × d] float32; sequences of similar length share a batch."""
-    means = [np.zeros((len(each.lengths), _width(model)), np.float32) for each in sequences]
+    means = [np.zeros((len(each.lengths), hidden_width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), index) for index, each in enumerate(sequences) if each.pieces)
     encoder = inner_encoder(model)
     with evaluating(model), torch.inference_mode(), track("reading", len(order)) as advance:
@@ -190,8 +190,3 @@ def _batch_means(
     states = states.masked_fill(attention[:, :, None] == 0, 0.0)  # NaN in padding would survive a share of 0
     means: np.ndarray = torch.bmm(torch.from_numpy(shares).to(device), states).cpu().numpy()
     return means
-
-
-def _width(model: PreTrainedModel) -> int:
-    """Return the width of the hidden states."""
-    return int(model.config.get_text_config().hidden_size)

@@ -35,18 +35,23 @@ def _role_scores(
     return role_scores(gold, predicted)
 
 
-def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
-    """Train a parser or a labeller of roles with every seed, and test each."""
+def _parse(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
+    """Train a parser with every seed, and test each."""
     import numpy as np
 
-    from relexify.evaluation.parsing.roles import ROLES
     from relexify.evaluation.parsing.training import evaluate_parser
     from relexify.evaluation.parsing.trees import TREES, best_tree
 
-    if options.task == "roles":
-        return evaluate_parser(model, data, options, folder, ROLES)
     best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
     return evaluate_parser(model, data, options, folder, TREES)
+
+
+def _label_roles(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
+    """Train a labeller of semantic roles with every seed, and test each."""
+    from relexify.evaluation.parsing.roles import ROLES
+    from relexify.evaluation.parsing.training import evaluate_parser
+
+    return evaluate_parser(model, data, options, folder, ROLES)
 
 
 TASKS.add(
@@ -57,7 +62,7 @@ TASKS.add(
         predicts="trees",
         metric=_attachment,
         training=ParserTraining(),
-        evaluate=_evaluate,
+        evaluate=_parse,
         needs_encoder=False,
         needs_dev=True,
     ),
@@ -70,7 +75,7 @@ TASKS.add(
         predicts="roles",
         metric=_role_scores,
         training=ParserTraining(),
-        evaluate=_evaluate,
+        evaluate=_label_roles,
         needs_encoder=False,
         needs_dev=True,
     ),

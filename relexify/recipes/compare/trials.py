@@ -37,7 +37,7 @@ from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
 from relexify.storage.work import WorkFolder
 from relexify.training.curve import Curve
-from relexify.training.job import started_processes
+from relexify.training.distributed import started_processes
 from relexify.training.result import TrainingResult
 from relexify.version import __version__
 

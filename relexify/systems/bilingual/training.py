@@ -15,15 +15,9 @@ from relexify.systems.bilingual.model import MEMBERS, BilingualModel
 from relexify.systems.bilingual.options import RAMEN
 from relexify.text import TextInput
 from relexify.training.data.batches import TwoTexts
-from relexify.training.job import (
-    LanguageData,
-    TrainingData,
-    TrainingJob,
-    language_data,
-    share_packing,
-    source_notes,
-    started_processes,
-)
+from relexify.training.data.texts import LanguageData, TrainingData, language_data, share_packing
+from relexify.training.distributed import started_processes
+from relexify.training.job import TrainingJob, source_notes
 from relexify.training.options import Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -70,7 +64,7 @@ def train_bilingual(
     check_halves(training, started_processes().num_processes)
     texts = {languages[0]: (source_corpus, source_held_out), languages[1]: (corpus, held_out)}
     return run_training(
-        lambda plan: _bilingual_job(source, target, texts, plan),
+        lambda training: _bilingual_job(source, target, texts, training),
         output,
         training,
         inputs=(source, target),

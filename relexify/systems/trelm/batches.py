@@ -26,11 +26,11 @@ from relexify.systems.trelm.options import Direction, Objective, Weighting
 from relexify.systems.trelm.pairs import AlignedPairs, AlignedSentence
 from relexify.training.data.batches import Batch, Batches, Masks
 
-__all__ = ["InLanguage", "PairBatches"]
+__all__ = ["TARGET_INDEX", "InLanguage", "PairBatches"]
 
 Row = dict[str, np.ndarray]
 """The arrays of one row: [tokens], or a single number."""
-TARGET = 1
+TARGET_INDEX = 1
 """Index of the target language."""
 _MULTIPLE = 8
 """Rows are padded to a multiple of this, so that few shapes occur."""
@@ -93,7 +93,7 @@ class PairBatches:
         epoch, index = divmod(position // 2, len(self.pairs))  # two positions for every pair
         pair = self.pairs.pair(int(self._order(epoch)[index]))
         if position % 2 == 1:
-            return self._masked_target(pair[TARGET], position)
+            return self._masked_target(pair[TARGET_INDEX], position)
         if self.objective == "cdlm":
             return self._translation(pair)
         return self._masked_pair(pair, position)
@@ -124,22 +124,22 @@ class PairBatches:
 
     def _masked_target(self, sentence: AlignedSentence, position: int) -> Row:
         """Return a row of MLM on a target sentence, with the same arrays as the rows of the pairs."""
-        ids = self._framed(sentence.ids, TARGET)
+        ids = self._framed(sentence.ids, TARGET_INDEX)
         own = np.arange(len(ids))
-        inputs, labels = self._mask(ids, position, np.full_like(own, TARGET))
+        inputs, labels = self._mask(ids, position, np.full_like(own, TARGET_INDEX))
         if self.objective == "cdlm":  # MLM is CdLM with the identity as O
             return {
                 **_inputs(inputs),
-                "languages": np.array(TARGET),
+                "languages": np.array(TARGET_INDEX),
                 "order": own,
                 "target_attention_mask": np.ones_like(own),
-                "target_languages": np.array(TARGET),
+                "target_languages": np.array(TARGET_INDEX),
                 "labels": labels,
             }
         row = {
             **_inputs(inputs),
             "token_type_ids": np.zeros_like(own),
-            "languages": np.full_like(own, TARGET),
+            "languages": np.full_like(own, TARGET_INDEX),
             "labels": labels,
         }
         if self.objective == "brlm":

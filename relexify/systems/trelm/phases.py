@@ -19,7 +19,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, meta_model
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.systems.trelm.batches import TARGET, InLanguage, PairBatches
+from relexify.systems.trelm.batches import TARGET_INDEX, InLanguage, PairBatches
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_with_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.next_sentences import SegmentPairs
@@ -29,14 +29,9 @@ from relexify.systems.trelm.parameters import Phase, combine_halves, phase_patte
 from relexify.text import TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, TwoTexts
-from relexify.training.job import (
-    TrainingData,
-    TrainingJob,
-    held_out_data,
-    language_data,
-    source_notes,
-    started_processes,
-)
+from relexify.training.data.texts import TrainingData, held_out_data, language_data
+from relexify.training.distributed import started_processes
+from relexify.training.job import TrainingJob, source_notes
 from relexify.training.options import Stage, Training
 from relexify.training.result import TrainingResult
 from relexify.training.run import run_training
@@ -82,9 +77,9 @@ def train_commonality(
     check_halves(training, started_processes().num_processes)
     corpora = (source_corpus, source_held_out), (corpus, held_out)
 
-    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, plan: Training) -> _PhaseText:
+    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, training: Training) -> _PhaseText:
         texts = [
-            language_data(loaded, tokenizer, text, kept, plan)
+            language_data(loaded, tokenizer, text, kept, training)
             for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
@@ -126,10 +121,10 @@ def train_direction(
     if training.compile is None:  # sentences have many lengths, and the model would be compiled for each of them
         training = replace(training, compile=False)
 
-    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, plan: Training) -> _PhaseText:
+    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, training: Training) -> _PhaseText:
         if objective == "cdlm" and not loaded.config.trilayer:
             raise InputError("CdLM needs a TRILayer, and the model has none: choose the objective tlm or brlm")
-        measured = held_out_data(loaded, tokenizers[TARGET], held_out, plan)
+        measured = held_out_data(loaded, tokenizers[TARGET_INDEX], held_out, training)
         batches = PairBatches(
             pairs,
             tokenizers,
@@ -137,15 +132,15 @@ def train_direction(
             objective=objective,
             weighting=weighting,
             segments=int(loaded.config.backbone.type_vocab_size),
-            length=plan.length,
-            masking=plan.masking,
-            seed=plan.seed,
+            length=training.length,
+            masking=training.masking,
+            seed=training.seed,
         )
         identity = {
             "pairs": pairs.fingerprint(),
             "objective": objective,
             "weighting": weighting,
-            "tokenizer": encoder_of(tokenizers[TARGET]).identity,
+            "tokenizer": encoder_of(tokenizers[TARGET_INDEX]).identity,
             "held_out": measured,
         }
         return TrainingData(batches, {None: measured}, "encoder"), identity
@@ -205,15 +200,15 @@ def train_specific(
     if follows and not has_head:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
 
-    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, plan: Training) -> _PhaseText:
-        tokenizer = tokenizers[TARGET]
-        text = language_data(loaded, tokenizer, corpus, held_out, plan)
+    def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, training: Training) -> _PhaseText:
+        tokenizer = tokenizers[TARGET_INDEX]
+        text = language_data(loaded, tokenizer, corpus, held_out, training)
         blocks: Batches = text.blocks
         if follows:
             blocks = SegmentPairs(
-                text.blocks.packed, tokenizer, length=plan.length, masking=plan.masking, seed=plan.seed
+                text.blocks.packed, tokenizer, length=training.length, masking=training.masking, seed=training.seed
             )
-        data = TrainingData(InLanguage(blocks, TARGET), {None: text.held_out}, "encoder")
+        data = TrainingData(InLanguage(blocks, TARGET_INDEX), {None: text.held_out}, "encoder")
         return data, {**text.identity, "follows": follows}
 
     phase: Phase = "specific with next sentences" if follows else "specific"
@@ -244,7 +239,7 @@ def _train_phase(
         schedule=training.schedule,
     )
     return run_training(
-        lambda plan: _phase_job(phase, model, open_text, plan, notes or {}),
+        lambda training: _phase_job(phase, model, open_text, training, notes or {}),
         output,
         replace(training, stages=(stage,)),
         inputs=(model,),

@@ -45,7 +45,8 @@ from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
-from relexify.training.job import source_notes, started_processes
+from relexify.training.distributed import started_processes
+from relexify.training.job import source_notes
 from relexify.training.options import Training
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model

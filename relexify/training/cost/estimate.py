@@ -15,12 +15,12 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError, MissingExtra
+from relexify.pretrained.architecture import hidden_width
 from relexify.pretrained.loading import meta_model
 from relexify.training.cost.hardware import MOST_GPUS, USABLE, USED_BANDWIDTH, Gpu, choose_gpus, utilisation_of
 from relexify.training.cost.stage import Memory, StageCost, stage_costs
 from relexify.training.options import WHOLE_STATE, Training
-from relexify.training.plan import plan_stages
-from relexify.training.rates import hidden_width
+from relexify.training.plan import count_steps
 from relexify.training.trainable import check_trainable
 
 __all__ = ["Estimate", "estimate"]
@@ -97,7 +97,7 @@ def estimate(
     training = training or Training()
     kind = choose_gpus(gpu, gpus)
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
-    training = replace(training, steps=sum(stage.steps for stage in plan_stages(training)))
+    training = replace(training, steps=count_steps(training))
     with suppress(MissingExtra):  # no obstacle to an estimate
         check_trainable(shaped, training)
     ways: list[Mapping[str, Any]] = [{}]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedModel
 
+from relexify.pretrained.architecture import hidden_width
 from relexify.pretrained.kinds import kind_of_config
 from relexify.training.cost.hardware import utilisation_of
 from relexify.training.cost.peak import matrix_peak
 from relexify.training.cost.stage import stage_costs
 from relexify.training.options import Training
-from relexify.training.rates import hidden_width
 
 __all__ = ["seconds_here"]
 

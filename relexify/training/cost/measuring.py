@@ -21,8 +21,8 @@ from relexify.progress import Advance, report_to, track
 from relexify.scoring import HeldOut
 from relexify.training.cost.peak import matrix_peak
 from relexify.training.data.batches import Batch
+from relexify.training.data.texts import TrainingData
 from relexify.training.engine.stage import train_stage
-from relexify.training.job import TrainingData
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
 from relexify.training.rates import fill_in_options

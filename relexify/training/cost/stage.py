@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 from transformers import PreTrainedModel
 
-from relexify.pretrained.architecture import architecture_of
+from relexify.pretrained.architecture import LayerSizes, architecture_of, hidden_width, layer_sizes
 from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.muon import CHUNK as MUON_CHUNK
@@ -39,7 +39,7 @@ from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
 from relexify.training.options import DORA, LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
 from relexify.training.plan import plan_stages
 from relexify.training.protocol import lexical_parameter_names
-from relexify.training.rates import Rates, choose_optimiser, hidden_width
+from relexify.training.rates import Rates, choose_optimiser
 
 __all__ = ["Memory", "StageCost", "stage_cost", "stage_costs"]
 
@@ -175,7 +175,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         training: The options.
     """
     found = _count(model, stage, training)
-    head, layers, width = model.get_output_embeddings().weight, _count_layers(model), hidden_width(model)
+    head, shape = model.get_output_embeddings().weight, layer_sizes(model)
     label_share = training.masking if architecture_of(model) == "encoder" else 1.0
     is_head_trained = any(
         parameter is head
@@ -209,12 +209,12 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         copies=copied * _BFLOAT16,
         # The vocabulary, a layer, and the next one
         gathered=sum(bytes_of[name] for name in found.lexical)
-        + 2 / layers * sum(bytes_of[matrix.name] for matrix in found.matrices),
+        + 2 / shape.layers * sum(bytes_of[matrix.name] for matrix in found.matrices),
         gradients=trained_bytes,
         # In float32, where chunks are summed, and that of a chunk in bfloat16
-        head_gradient=is_head_trained * head.numel() * (_FLOAT32 + _BFLOAT16),
+        head_gradient=head.numel() * (_FLOAT32 + _BFLOAT16) if is_head_trained else 0,
         optimiser=resident_bytes,
-        activations=(_layer_activations(model, found, training) + AROUND_LAST_NORM * width) * _BFLOAT16,
+        activations=(_layer_activations(model, found, training) + AROUND_LAST_NORM * shape.width) * _BFLOAT16,
         logits=head.shape[0] * label_share * _BFLOAT16,
         workspace=MUON_WORKSPACE * max([min(MUON_CHUNK, sum(muon_sizes)), *muon_sizes]),
         is_recorded=not training.checkpoint_activations,
@@ -277,15 +277,11 @@ def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted
     )
 
 
-def _count_layers(model: PreTrainedModel) -> int:
-    return int(model.config.get_text_config().num_hidden_layers)
-
-
 def _layer_operations(model: PreTrainedModel, found: _Counted, training: Training) -> float:
     """Return the operations per token in the layers: 2 forward, 2 backward, 2 for the gradient of what is trained."""
     inner = sum(matrix.used_numbers * (6 if matrix.name in found.trained else 4) for matrix in found.matrices)
-    by_position = 12 if architecture_of(model) == "encoder" else 6
-    attention = by_position * _count_layers(model) * training.length * hidden_width(model)
+    by_position, shape = 12 if architecture_of(model) == "encoder" else 6, layer_sizes(model)
+    attention = by_position * shape.layers * training.length * shape.width
     recomputed = 0.0
     if training.checkpoint_activations:  # another forward pass: a third of the operations of attention
         recomputed = 2 * sum(matrix.used_numbers for matrix in found.matrices) + attention / 3
@@ -294,21 +290,18 @@ def _layer_operations(model: PreTrainedModel, found: _Counted, training: Trainin
 
 def _layer_activations(model: PreTrainedModel, found: _Counted, training: Training) -> int:
     """Return how many numbers per token the layers keep for the backward pass, in bfloat16."""
-    config, layers, width = model.config.get_text_config(), _count_layers(model), hidden_width(model)
-    heads = getattr(config, "num_attention_heads", None) or 1
-    head_width = getattr(config, "head_dim", None) or width // heads
-    attended = heads * head_width  # the width of attention
-    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + layers * attended
+    shape = layer_sizes(model)
+    width, attended = shape.width, shape.heads * shape.head_width  # the latter is that of attention
+    kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + shape.layers * attended
     with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
     if with_gradient:
-        key_heads = getattr(config, "num_key_value_heads", None) or heads
-        kept += _normalised(model, heads, key_heads, head_width)
+        kept += _normalised(model, shape)
         # The matrix at the end of a feed-forward network reads neither the width of the model nor that of attention.
         ends = [each for each in with_gradient if each.outputs == width and each.inputs not in (width, attended)]
         kept += sum(matrix.inputs * matrix.used for matrix in ends)
         kept += len(found.adapted) * (training.lora_rank or 0)  # the outputs of A
     if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
-        kept = layers * width + kept // layers
+        kept = shape.layers * width + kept // shape.layers
     return kept
 
 
@@ -381,16 +374,16 @@ def _moment_bytes(numbers: int, state: str, *, with_paged: bool) -> int:
     return 2 * moment
 
 
-def _normalised(model: PreTrainedModel, heads: int, key_heads: int, head_width: int) -> int:
+def _normalised(model: PreTrainedModel, shape: LayerSizes) -> int:
     """Return the numbers per token that all norms in the layers return, in bfloat16."""
-    numbers = 0
+    numbers, uses = 0, {"q": shape.heads, "k": shape.key_heads}
     for block in repeated_blocks(model):
         for path, module in block.named_modules():
             weight = getattr(module, "weight", None)
             if isinstance(weight, nn.Parameter) and weight.ndim == 1:
                 # Those of queries and keys (q_norm, key_layernorm, …) may have the weights of one head, used for each.
                 initial = path.rpartition(".")[-1][:1]
-                times = {"q": heads, "k": key_heads}.get(initial, 1) if len(weight) == head_width else 1
+                times = uses.get(initial, 1) if len(weight) == shape.head_width else 1
                 # LayerNorm returns float32.
                 numbers += len(weight) * times * (2 if isinstance(module, nn.LayerNorm) else 1)
     return numbers
@@ -399,7 +392,7 @@ def _normalised(model: PreTrainedModel, heads: int, key_heads: int, head_width: 
 def _matrices(model: PreTrainedModel) -> list[_Matrix]:
     """Return the matrices of a model, without embeddings and head."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    experts = getattr(model.config.get_text_config(), "num_experts_per_tok", None)
+    experts = layer_sizes(model).experts
     found = []
     for group in parameter_groups(model, Rates(0.0, 0.0, 0.0), 0.0):
         for parameter in group["params"] if group.get("muon") else ():

@@ -2,6 +2,7 @@
 
 stage.py        freeze, set up the Trainer, resume from the last checkpoint, collect the scores
 trainer.py      what relexify overrides in the Trainer, and why
+sealed.py       a Trainer with sealed checkpoints, also for fine-tuning (`evaluation/training.py`)
 monitor.py      when to score and save, progress, speed, and the time that is left
 arguments.py    TrainingArguments, schedule, optimiser, the steps to score and save at
 freezing.py     which parameters a stage trains, and which rows of tokens stay as they are

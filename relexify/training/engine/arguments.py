@@ -13,6 +13,7 @@ from transformers.integrations import get_reporting_integration_callbacks, is_te
 
 from relexify.errors import InputError
 from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.training.distributed import DISTRIBUTED_TIMEOUT
 from relexify.training.engine.average import WeightAverage
 from relexify.training.engine.groups import parameter_groups
 from relexify.training.engine.lookahead import LookaheadAdamW
@@ -22,7 +23,6 @@ from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE
 from relexify.training.rates import stage_rates
 
 __all__ = [
-    "DISTRIBUTED_TIMEOUT",
     "compiles",
     "evaluated_steps",
     "save_interval",
@@ -33,8 +33,6 @@ __all__ = [
 
 COMPILING_PAYS_FROM = 100
 """Fewest steps of a stage in which compilation, about a minute, pays on a GPU."""
-DISTRIBUTED_TIMEOUT = 24 * 3600
-"""Seconds that processes wait for one another, since one of them may be packing a large corpus."""
 SCORED_TOKENS = 8_192
 """Tokens that a device scores at once; without gradients there is memory for more than in training."""
 
@@ -69,7 +67,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         gradient_checkpointing=training.checkpoint_activations,
         gradient_checkpointing_kwargs={"use_reentrant": False},  # the other kind needs inputs with gradients
         use_cpu=not on_gpu,
-        # StageMonitor decides when to score and to save, so the regular intervals never come.
+        # StageMonitor decides when to score and to save, so these intervals are longer than the stage.
         eval_strategy="steps",
         eval_steps=stage.steps + 1,
         save_strategy="steps",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -25,6 +24,9 @@ ANNOUNCED_FROM = 60
 """Seconds that a training must take for its time to be announced."""
 LONG_TRAINING = 24 * 3600
 """Seconds above which the announcement says how to shorten the training."""
+UNSTABLE_SHARE, UNSTABLE_BITS = 0.03, 0.02
+"""By what share of the best score before it, and by how many bits per byte, a score must be worse for a warning that
+the training is unstable. Both are choices."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +35,8 @@ def suggest_shortening(seconds: float, device: str) -> str:
     """Return what would make a training shorter, as the end of a sentence; nothing if it takes less than a day."""
     if seconds <= LONG_TRAINING:
         return ""
-    return "; consider fewer steps, a smaller batch or shorter sequences" + ", or a GPU" * (device == "cpu")
+    advice = "; consider fewer steps, a smaller batch or shorter sequences"
+    return f"{advice}, or a GPU" if device == "cpu" else advice
 
 
 class StageMonitor(TrainerCallback):  # type: ignore[misc]
@@ -46,6 +49,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         tokens_per_step: Tokens seen in one step.
         first_step: Number of steps of the stages before.
         later_steps: Number of steps of the stages after.
+        new_text_steps: Steps of all stages, from the first one on, in which no text is seen for the second time.
     """
 
     def __init__(
@@ -57,9 +61,11 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         tokens_per_step: int,
         first_step: int = 0,
         later_steps: int = 0,
+        new_text_steps: int = 0,
     ) -> None:
         self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
         self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
+        self.new_text_steps, self.is_unstable = new_text_steps, False
         # Times are those of `time.monotonic`, durations are in seconds.
         self.reported = 0  # steps that `advance` knows of
         self.saved = time.monotonic()  # when the last checkpoint was complete
@@ -90,10 +96,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
-        """Find the best checkpoint, and set the model to training, which `StageTrainer.training_step` does not."""
-        best = Path(args.output_dir) / f"checkpoint-{state.best_global_step}"
-        if best.exists():  # the folder may have been moved since the checkpoint was written
-            state.best_model_checkpoint = str(best)
+        """Set the model to training, which `StageTrainer.training_step` does not."""
         rest["model"].train()
         self.step_ended = time.monotonic()
 
@@ -137,6 +140,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
             scores = ", ".join(f"{name} {score:.3f}".strip() for name, score in bits.items())
             loss = "" if self.loss is None else f", training loss {self.loss:.3f} nats per token"
             logger.info("step %d: %s bits per byte%s", self.first_step + state.global_step, scores, loss)
+            self._warn_if_unstable(state)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long scoring took."""
@@ -146,6 +150,28 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         """Measure how long saving took."""
         self.saved = time.monotonic()
         self.saving_took = self.saved - self.step_ended
+
+    def _warn_if_unstable(self, state: TrainerState) -> None:
+        """Warn, once in a stage, of a score that is worse than an earlier one although no text has been seen twice.
+
+        It cannot be overfitting then.
+        """
+        *earlier, (score, step) = [
+            (entry[BITS], self.first_step + entry["step"]) for entry in state.log_history if BITS in entry
+        ]
+        if self.is_unstable or not earlier or step > self.new_text_steps:
+            return
+        best, best_step = min(earlier)
+        if score - best > max(UNSTABLE_SHARE * best, UNSTABLE_BITS):
+            self.is_unstable = True
+            logger.warning(
+                "held-out text takes %.3f bits per byte at step %d, %.3f at step %d: the training is unstable; a lower "
+                "learning rate or a larger batch may help",
+                score,
+                step,
+                best,
+                best_step,
+            )
 
     def _announce(self, left: int, step: int, device: str) -> None:
         """Log how long the rest of the training will take, if that is long, and what would make it shorter."""

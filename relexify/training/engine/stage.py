@@ -26,6 +26,7 @@ from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resum
 from relexify.storage.work import restart_advice
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
+from relexify.training.data.texts import TrainingData
 from relexify.training.engine.adapters import ADAPTERS, Adapters, add_adapters
 from relexify.training.engine.arguments import (
     compiles,
@@ -40,7 +41,6 @@ from relexify.training.engine.freezing import KeptRows, freeze_all_but
 from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import StageTrainer
-from relexify.training.job import TrainingData
 from relexify.training.loss.forward import loss_forward
 from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.precision import cast_for_training
@@ -104,13 +104,14 @@ def train_stage(
     adapters = _prepare_model(model, stage, training)
     arguments = stage_arguments(stage, training, folder)
     arguments.eval_on_start = checkpoint is None and first_step == 0
-    is_compiled = compiles(training, stage, arguments)
-    is_only = is_last and first_step == 0
     # FSDP replaces the parameters, even of a single process.
     is_plain = arguments.world_size == 1 and not parse_flag_from_env("ACCELERATE_USE_FSDP")
-    on_one_gpu = arguments.device.type == "cuda" and is_plain
+    is_compiled = compiles(training, stage, arguments)
+    # To compute activations again restores the state of the random generator, which a CUDA graph cannot record.
+    is_captured = is_compiled and is_plain and arguments.device.type == "cuda" and not training.checkpoint_activations
+    is_only_stage = is_last and first_step == 0
     with (
-        track("training" if is_only else f"training: {stage.name}", stage.steps) as advance,
+        track("training" if is_only_stage else f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
         quiet_transformers(),
         loss_forward(
@@ -129,6 +130,7 @@ def train_stage(
             tokens_per_step=training.tokens_per_step,
             first_step=first_step,
             later_steps=training.steps - first_step - stage.steps,
+            new_text_steps=(data.count or 0) // training.batch,
         )
         keeping = [KeptRows(model, kept_rows)] if kept_rows else []
         trainer = StageTrainer(
@@ -138,8 +140,7 @@ def train_stage(
             data,
             [*keeping, *stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments),
-            # What is computed again restores the state of the random generator, which cannot be recorded.
-            captured=is_compiled and on_one_gpu and not training.checkpoint_activations,
+            captured=is_captured,
             is_averaged=training.average is not None,
             snapshots=snapshots,
             snapshot_steps={step - first_step: step for step in training.snapshots},
@@ -164,7 +165,7 @@ def train_stage(
 
 
 def _find_last_checkpoint(folder: Path) -> Path | None:
-    """Return the checkpoint to resume from, if there is one, in a folder that exists afterwards.
+    """Return the checkpoint to resume from, or None; create the folder if it does not exist.
 
     Raises:
         InputError: All checkpoints are damaged.
@@ -294,7 +295,11 @@ def _check_checkpoint(checkpoint: Path | None, trainer: StageTrainer) -> None:
 
 @contextmanager
 def _light_zero_grad(model: PreTrainedModel) -> Iterator[None]:
-    """Let `zero_grad`, which the Trainer calls in every step, skip the walk through all modules."""
+    """Let `zero_grad`, which the Trainer calls in every step, skip the walk through all modules.
+
+    The method is replaced on this instance alone, for one stage. No stage changes which parameters it trains, and the
+    others have no gradient, so the list that is made here stays complete.
+    """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def zero_grad(set_to_none: bool = True) -> None:

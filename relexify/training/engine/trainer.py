@@ -1,7 +1,7 @@
 """The Trainer of a stage: batches in a fixed order, a loss without logits, sealed checkpoints, held-out scores.
 
 Devices, gradient accumulation, precision, schedules and resuming are the Trainer's and accelerate's. `StageTrainer`
-overrides these methods, and `_check_trainer` makes sure that the installed version of transformers has them:
+overrides these methods, and `SealedTrainer` makes sure that the installed version of transformers has them:
 
     create_optimizer        averages of the weights are part of its state
     get_decay_parameter_names   weight decay does not apply to the magnitudes of DoRA
@@ -13,12 +13,11 @@ overrides these methods, and `_check_trainer` makes sure that the installed vers
     _get_train_sampler      `Sequences` are in order already
     _clip_grad_norm         without a walk through all modules, on one device
     _determine_best_metric  save a new best model at once
-    _save_checkpoint        seal checkpoints, report a full disk, keep the last two and the best
+    _save_checkpoint        check that parameters are finite; seal it, report a full disk (`sealed.py`)
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,20 +26,13 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-import transformers
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import Sampler, SequentialSampler
-from transformers import (
-    PreTrainedModel,
-    PrinterCallback,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-)
+from transformers import PreTrainedModel, TrainerCallback, TrainingArguments
 
 from relexify.errors import TrainingError
 from relexify.pretrained.architecture import IGNORED
@@ -49,37 +41,23 @@ from relexify.progress import track
 from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
+from relexify.training.data.texts import TrainingData
 from relexify.training.engine.average import averaged_weights, keep_averages
 from relexify.training.engine.cuda_graph import CapturedPass
 from relexify.training.engine.groups import decaying_parameters
 from relexify.training.engine.monitor import BITS, PERPLEXITY
-from relexify.training.job import TrainingData
+from relexify.training.engine.sealed import SealedTrainer
 
 __all__ = ["StageTrainer"]
 
-CHECKPOINTS_KEPT = 2
 FORGETTING = 0.03
 """By what share the score of the first of two languages may get worse before a warning."""
 _COUNT = "number of labels"
 
-_OVERRIDDEN = {
-    "create_optimizer": ("model",),
-    "get_decay_parameter_names": ("model",),
-    "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
-    "training_step": ("model", "inputs", "num_items_in_batch"),
-    "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
-    "evaluate": ("eval_dataset", "ignore_keys", "metric_key_prefix"),
-    "floating_point_ops": ("inputs",),
-    "_get_train_sampler": ("train_dataset",),
-    "_clip_grad_norm": ("model",),
-    "_determine_best_metric": ("metrics", "trial"),
-    "_save_checkpoint": ("model", "trial"),
-}
-
 logger = logging.getLogger(__name__)
 
 
-class StageTrainer(Trainer):  # type: ignore[misc]
+class StageTrainer(SealedTrainer):
     """Trains one stage of a model whose forward returns the summed loss (see `loss_forward`).
 
     Args:
@@ -99,6 +77,20 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         TrainingError: The installed version of transformers lacks a method that is overridden here.
     """
 
+    overridden: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **SealedTrainer.overridden,
+        "create_optimizer": ("model",),
+        "get_decay_parameter_names": ("model",),
+        "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
+        "training_step": ("model", "inputs", "num_items_in_batch"),
+        "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
+        "floating_point_ops": ("inputs",),
+        "_get_train_sampler": ("train_dataset",),
+        "_clip_grad_norm": ("model",),
+        "_determine_best_metric": ("metrics", "trial"),
+    }
+    checkpoints_kept = 2
+
     def __init__(
         self,
         model: PreTrainedModel,
@@ -113,7 +105,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         snapshots: Path | None = None,
         snapshot_steps: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        _check_trainer()
         super().__init__(
             model=model,
             args=arguments,
@@ -123,7 +114,6 @@ class StageTrainer(Trainer):  # type: ignore[misc]
             callbacks=callbacks,
             optimizer_cls_and_kwargs=optimiser,
         )
-        self.remove_callback(PrinterCallback)
         self.data, self.is_averaged = data, is_averaged
         self.snapshots, self.snapshot_steps = snapshots, snapshot_steps
         self.model_accepts_loss_kwargs = True  # the loss below is already that of the whole accumulated batch
@@ -154,10 +144,11 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     ) -> tuple[list[Any], torch.Tensor]:
         """Return the parts of one step, and the number of labels for each objective, over all parts and devices."""
         parts = list(islice(epoch_iterator, num_batches))
-        turns = self.train_dataset.batches.objectives
-        labels = [(part["labels"] != IGNORED).unflatten(0, (-1, turns)) for part in parts]
-        counts = [known.sum(dim=(0, 2)) for known in labels]
-        total = torch.stack(counts).sum(dim=0) if counts else torch.zeros(turns)
+        objectives = self.train_dataset.batches.objectives
+        # Rows alternate between the objectives: [rows / objectives × objectives × positions].
+        labels = [(part["labels"] != IGNORED).unflatten(0, (-1, objectives)) for part in parts]
+        counts = [known.sum(dim=(0, 2)) for known in labels]  # [objectives] for each part
+        total = torch.stack(counts).sum(dim=0) if counts else torch.zeros(objectives)
         # Without `non_blocking`, every step would wait until the GPU has finished the last.
         count = total.to(device, non_blocking=True)
         return parts, self.accelerator.reduce(count, "sum") if self.args.world_size > 1 else count
@@ -208,9 +199,7 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         metrics = {BITS: fmean(bits.values()), PERPLEXITY: math.exp(fmean(logarithms))}
         metrics |= {f"{BITS}_{language}": value for language, value in bits.items() if language is not None}
         self._warn_of_forgetting(metrics)
-        self.log(metrics)
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
+        return self._finish_evaluation(metrics)
 
     def _keep_snapshot(self) -> None:
         """Keep the model that was just scored, without the state of the optimiser, if this is a step to keep."""
@@ -287,26 +276,17 @@ class StageTrainer(Trainer):  # type: ignore[misc]
         return is_best
 
     def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
-        """Write and seal a checkpoint, and only then remove older ones."""
-        if self.control.should_training_stop and self.state.best_global_step != self.state.global_step:
-            return  # out of patience: the result is written next, and a run resumed from here would train on
         self._check_finite()
+        super()._save_checkpoint(model, trial)
 
-        def write() -> None:
-            self.accelerator.wait_for_everyone()
-            with self._averaged():
-                super(StageTrainer, self)._save_checkpoint(model, trial)
-            self.accelerator.wait_for_everyone()
+    def _write_checkpoint(self, model: nn.Module, trial: object) -> None:
+        self.accelerator.wait_for_everyone()
+        with self._averaged():
+            super()._write_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
 
-        write_checkpoint(
-            Path(self.args.output_dir),
-            self.state.global_step,
-            write,
-            keep=CHECKPOINTS_KEPT,
-            best=self.state.best_global_step,
-            advice=self._last_good(),
-            is_main=self.args.should_save,
-        )
+    def _advice(self) -> str:
+        return self._last_good()
 
     def _check_finite(self) -> None:
         """Raise before NaN or infinite parameters are scored or saved; all devices raise together."""
@@ -326,19 +306,3 @@ class StageTrainer(Trainer):  # type: ignore[misc]
     def _last_good(self) -> str:
         found = sealed_checkpoints(Path(self.args.output_dir))
         return f"the last good checkpoint is {found[-1]}" if found else "there is no checkpoint yet"
-
-
-def _check_trainer() -> None:
-    """Make sure that the methods that `StageTrainer` overrides exist, with the same parameters.
-
-    Raises:
-        TrainingError: They do not.
-    """
-    for name, expected in _OVERRIDDEN.items():
-        method = getattr(Trainer, name, None)
-        found = () if method is None else tuple(inspect.signature(method).parameters)
-        if method is None or not set(expected) <= set(found):
-            raise TrainingError(
-                f"transformers {transformers.__version__} has no Trainer.{name}({', '.join(expected)}), on which "
-                "relexify's training relies: install a version that has it, such as 5.22"
-            )

@@ -60,14 +60,29 @@ def loss_forward(
             result has one sum for each [objectives].
     """
     if not isinstance(model, JointModel):
-        with _member_loss(model, compiled, stream, label_share, objectives, _head_can_be_deferred(model)):
+        with _member_loss(
+            model,
+            compiled=compiled,
+            stream=stream,
+            label_share=label_share,
+            objectives=objectives,
+            is_deferred=_head_can_be_deferred(model),
+        ):
             yield
         return
     members = model.loss_members()
     deferred = [_head_can_be_deferred(member) for member in members]  # before layers that they share are compiled
     with ExitStack() as stack:
         for member, is_deferred in zip(members, deferred, strict=True):
-            stack.enter_context(_member_loss(member, compiled, stream, label_share, 1, is_deferred))
+            loss = _member_loss(
+                member,
+                compiled=compiled,
+                stream=stream,
+                label_share=label_share,
+                objectives=1,
+                is_deferred=is_deferred,
+            )
+            stack.enter_context(loss)
         try:
             vars(model)["forward"] = model.joint_loss
             yield
@@ -111,14 +126,17 @@ def whole_sequences() -> Iterator[None]:
 @contextmanager
 def _member_loss(
     model: PreTrainedModel,
+    *,
     compiled: bool,
     stream: torch.dtype | None,
     label_share: float,
     objectives: int,
     is_deferred: bool,
 ) -> Iterator[None]:
-    """Let a single model return its summed loss; arguments as for `loss_forward`."""
-    loss = _SummedLoss(model, compiled, label_share, objectives, is_deferred)
+    """Let a single model return its summed loss; arguments as for `loss_forward`, and whether its head is deferred."""
+    loss = _SummedLoss(
+        model, compiled=compiled, label_share=label_share, objectives=objectives, is_deferred=is_deferred
+    )
 
     # Not a bound method of `loss`: accelerate would bind that to the model.
     def forward(input_ids: torch.Tensor, labels: torch.Tensor, **batch: Any) -> torch.Tensor:
@@ -182,7 +200,7 @@ class _SummedLoss:
     """
 
     def __init__(
-        self, model: PreTrainedModel, compiled: bool, label_share: float, objectives: int, is_deferred: bool
+        self, model: PreTrainedModel, *, compiled: bool, label_share: float, objectives: int, is_deferred: bool
     ) -> None:
         self.model, self.own_forward = model, model.forward
         self.compiled, self.label_share, self.objectives = compiled, label_share, objectives
@@ -196,7 +214,7 @@ class _SummedLoss:
             head = chunked_head(module)
             if head is None:
                 raise TypeError(f"an output head is a {type(module).__name__}, which has no chunk_loss")
-            # Once and for all: to find the number of positions may take long.
+            # Only once, since it may take long to find the number of positions.
             chunk = head.chunk_positions(COMPILED_CHUNK if compiled else CHUNK)
             self.heads[module] = _DeferredHead(module, head, head.chunk_loss(compiled=compiled), chunk)
 
@@ -209,12 +227,12 @@ class _SummedLoss:
         elif self.heads:
             parts = [(next(iter(self.heads)), labels)]
         # In training, rows alternate between the objectives; held-out text has one.
-        turns = self.objectives if self.model.training else 1
+        objectives = self.objectives if self.model.training else 1
         losses = []
-        for turn in range(turns):
-            rows = slice(turn, None, turns)
+        for objective in range(objectives):
+            rows = slice(objective, None, objectives)
             losses.append(self._rows_loss(output.logits[rows], [(module, each[rows]) for module, each in parts]))
-        nats = losses[0] if turns == 1 else torch.stack(losses)
+        nats = losses[0] if objectives == 1 else torch.stack(losses)
         row_loss: torch.Tensor | None = self.model.row_loss(output, **batch) if self.has_row_labels else None
         if row_loss is None:
             return nats
@@ -244,7 +262,13 @@ def _restore_forward(model: PreTrainedModel) -> None:
 
 
 def _head_can_be_deferred(model: PreTrainedModel) -> bool:
-    """Whether the logits are exactly what the head returns for its input; tested with a few tokens."""
+    """Whether the logits are exactly what the head returns for its input; tested with a few tokens.
+
+    Some models scale or cap what the head returns, and their logits must be kept whole. Three forward passes find out.
+    The first is the ordinary one. In the second, the head returns its input; applied to that, it must give the logits
+    of the first. In the third, the head returns logits from -1,000 to 1,000, which must come out unchanged: the small
+    ones of the first two would look the same after a cap of 30, within the tolerance of the comparison.
+    """
     head = model.get_output_embeddings()
     if chunked_head(head) is None:
         return False
@@ -263,7 +287,6 @@ def _head_can_be_deferred(model: PreTrainedModel) -> bool:
             hidden = model(input_ids=tokens).logits
             vars(head).pop("forward")
             deferred = head(hidden)
-            # Small logits that are capped or scaled would look untouched.
             steep = torch.linspace(-1e3, 1e3, head.out_features).to(whole).expand(*tokens.shape, -1)
             vars(head)["forward"] = lambda hidden: steep
             is_untouched = torch.equal(model(input_ids=tokens).logits.to(steep), steep)

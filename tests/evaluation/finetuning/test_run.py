@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import Trainer
 
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.evaluation import training as epoch_training
@@ -544,6 +545,12 @@ def test_checkpoints_that_cannot_be_written(folder_of, tmp_path, monkeypatch):
     with pytest.raises(OutputError, match=r"checkpoint-2 could not be written .*No space left"):
         tune(folder_of("bert"), pairs(32), pairs(5, 1), how("nli", **HARD), folder=tmp_path)
     assert not list(tmp_path.glob("seed-0/checkpoint-*"))
+
+
+def test_a_version_of_transformers_without_an_overridden_method_is_rejected_with_its_name(monkeypatch):
+    monkeypatch.delattr(Trainer, "_save_checkpoint")
+    with pytest.raises(TrainingError, match=r"has no Trainer\._save_checkpoint\(model, trial\)"):
+        epoch_training.EpochTrainer(score=None, callbacks=[])
 
 
 def test_the_papers_settings():

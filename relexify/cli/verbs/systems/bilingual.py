@@ -14,7 +14,6 @@ from relexify.cli.options import TEXT, existing, named_model, option, split_lang
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
-from relexify.training.plan import plan_stages
 
 __all__ = ["bilingual", "export"]
 
@@ -46,8 +45,7 @@ def bilingual(
     --source-corpus english.txt
     """
     from relexify.recipes.file.settings import apply_settings
-    from relexify.storage.work import WorkFolder
-    from relexify.training.result import check_training_output
+    from relexify.training.checks import prepare_training
 
     options = replace(
         RAMEN,
@@ -59,10 +57,9 @@ def bilingual(
         seed=seed,
     )
     options = apply_settings("bilingual.training", options, settings)
-    plan_stages(options)
-    names = split_languages(languages)
-    check_training_output(WorkFolder(output, "training", overwrite=overwrite), options)
-    shared.check_texts((corpus, held_out), (source_corpus, source_held_out))
+    names, texts = split_languages(languages), ((corpus, held_out), (source_corpus, source_held_out))
+    prepare_training(options, output, inputs=(source, target), texts=texts, overwrite=overwrite)
+    shared.check_texts(*texts)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.systems.bilingual.training import train_bilingual

@@ -83,11 +83,9 @@ def evaluate(
             raise InputError(f"{unused} is for a task: give --task NAME, or leave it out")
         scores = _score_text(model, held_out, language, device, settings)
         return emit(model=model, scores=scores)
-    from relexify.evaluation.data.files import TaskFiles, find_files
+    from relexify.evaluation.data.files import TaskFiles, check_files, find_files
     from relexify.evaluation.options import Evaluation
     from relexify.recipes.file.settings import apply_settings
-    from relexify.storage.files import missing_file
-    from relexify.text.remote import is_hub_data_set
 
     if held_out:
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
@@ -97,9 +95,7 @@ def evaluate(
     files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
     options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
-    for _, file in files.all:
-        if not is_hub_data_set(file) and not Path(file).exists():
-            raise missing_file(Path(file))
+    check_files(files)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.evaluation.evaluate import evaluate_task

@@ -14,7 +14,6 @@ from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, TEXT, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
-from relexify.errors import InputError
 from relexify.progress import describe_estimate
 from relexify.training.options import Training
 from relexify.training.plan import PLANS, plan_stages
@@ -82,10 +81,7 @@ def train(
     Example: relexify train gpt2-both gpt2-both-trained --corpus swahili.txt --source-corpus english.txt
     """
     from relexify.recipes.file.settings import apply_settings
-    from relexify.storage.inputs import check_inputs
-    from relexify.storage.notes import read_notes
-    from relexify.storage.work import WorkFolder
-    from relexify.training.result import check_training_output
+    from relexify.training.checks import prepare_training
 
     options = Training(
         steps=steps,
@@ -101,36 +97,32 @@ def train(
     )
     options = apply_settings("training", options, settings)
     languages = ((corpus, held_out), (options.source_corpus, options.source_held_out))
-    check_inputs(output, model, texts=languages)  # with a new head, another folder is trained
-    work = WorkFolder(output, "training", overwrite=overwrite)
-    check_training_output(work, options)
+    # `train` validates this too, but not of the model as it is named here: with a new head, another folder is trained.
+    work = prepare_training(options, output, inputs=(model,), texts=languages, overwrite=overwrite)
     shared.check_texts(*languages)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
-    from relexify.pretrained.heads import has_head
-    from relexify.pretrained.loading import headed_meta_model, load_config, meta_model, with_added_head
+    from relexify.pretrained.loading import headed_meta_model, meta_model, with_added_head
     from relexify.reports.next_steps import after_training
+    from relexify.storage.notes import read_notes
     from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start
     from relexify.systems.transfer.other_text import warn_about_other_text
     from relexify.training.cost.here import seconds_here
-    from relexify.training.run import train as run_training
+    from relexify.training.run import train as train_model
     from relexify.training.summary import judge_training, summarise_training
-    from relexify.training.trainable import check_trainable_name
+    from relexify.training.trainable import check_head, check_trainable
 
-    if not add_head and not has_head(config := load_config(model)):
-        raise InputError(
-            f"{model} is a {config.architectures[0]}, without a language-modelling head: pass --add-head to add an "
-            "untrained one"
-        )
+    if not add_head:
+        check_head(model)
     warn_about_other_text(model, corpus)
     if dry_run:
         work.check()
-        check_trainable_name(model, options, add_head=add_head)
-        seconds = seconds_here(headed_meta_model(model) if add_head else meta_model(model), options)
-        _print_plan(model, output, options, seconds)
+        shape = headed_meta_model(model) if add_head else meta_model(model)
+        check_trainable(shape, options)
+        _print_plan(model, output, options, seconds_here(shape, options))
         return
     with bars():
-        result = run_training(
+        result = train_model(
             with_added_head(model) if add_head else model,
             output,
             corpus,

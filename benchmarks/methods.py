@@ -112,7 +112,7 @@ def measure(options: Transfer, method: str, folder: Path) -> dict[str, object]:
     chosen = replace(with_method(options, method), donor=str(folder / "donor"))
     if stands_in:
         chosen = replace(chosen, target_vectors=folder / "rows.safetensors", tokenizer=str(folder / "donor"))
-    evidence = check_transfer(chosen, shared=True)
+    evidence = check_transfer(chosen, report_unused=False)
     model, source = load_model(chosen.model), load_tokenizer(chosen.model)
     target = target_tokenizer(chosen, source, evidence)
     seconds: list[float] = []
@@ -140,7 +140,7 @@ def cpu_seconds() -> float:
 def write_stand_ins(options: Transfer, folder: Path) -> None:
     """Write a donor whose embedding has vectors of the target tokens, and the rows of FVT by token."""
     fast = with_method(options, "fvt")
-    evidence = check_transfer(fast, shared=True)
+    evidence = check_transfer(fast, report_unused=False)
     model, source = load_model(options.model), load_tokenizer(options.model)
     target = target_tokenizer(fast, source, evidence)
     vectors = token_vectors(evidence.corpus, target, replace(options.vectors, width=DONOR_WIDTH))

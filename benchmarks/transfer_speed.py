@@ -107,9 +107,12 @@ def run_product(options: argparse.Namespace) -> dict[str, float]:
         work()
         return timed(work)
 
+    products = np.empty((1024, options.tokens), dtype=np.float32)  # once, as the search does
+
     def work_on_cpu() -> None:
         for start in range(0, options.tokens, 1024):
-            queries[start : start + 1024] @ keys.T
+            block = queries[start : start + 1024]
+            np.matmul(block, keys.T, out=products[: len(block)])
 
     return timed(work_on_cpu)
 

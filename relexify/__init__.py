@@ -5,9 +5,9 @@
     rx.transfer(rx.Transfer(model="gpt2", output="gpt2-swahili", corpus="swahili.txt", dictionary="en-sw.tsv"))
     rx.train("gpt2-swahili", "gpt2-swahili-trained", "swahili.txt", rx.Training(steps=5_000))
 
-Verbs of the command line are functions of the same name. Packages such as `rx.methods`, `rx.mixture` and `rx.evidence`
-hold the parts that they are made of. Names are imported at first use, so `import relexify` loads neither torch nor
-transformers.
+Verbs of the command line that compute something are functions of the same name. Packages such as `rx.methods`,
+`rx.mixture` and `rx.evidence` hold the parts that they are made of. Names are imported at first use, so `import
+relexify` loads neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from relexify.registry import search_in
 from relexify.version import __version__
 
+# Every public name is listed three times, because type checkers and editors understand only imports and a literal
+# `__all__`, and at run time the import must wait: below for them, in `__all__`, and in `_MODULES`.
 if TYPE_CHECKING:
     from relexify.errors import RelexifyError
     from relexify.evaluation.evaluate import evaluate_task as evaluate
@@ -164,6 +166,7 @@ search_in("method", "relexify.methods", "relexify.systems.*.method")
 search_in("kind of model", "relexify.systems.*.kind")
 search_in("recipe table", "relexify.training.recipe", "relexify.systems.*.recipe")
 search_in("task", "relexify.evaluation.tasks")
+search_in("entry of relexify.json", "relexify.training.notes", "relexify.systems.*.notes")
 search_in("document", "relexify.reports.model_card", "relexify.reports.html.report")
 
 

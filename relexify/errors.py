@@ -9,8 +9,9 @@
     ├── OutputError       a result cannot be written
     └── MissingExtra      an optional package is needed
 
-Every message says what was found, where, and what to do. It names options as in Python and in backticks (`held_out`,
-`score=false`); the command line spells them its own way (`--held-out`, `--set score=false`).
+Every message says what was found, where, and what to do. Messages, warnings and summaries of the library name an option
+by its key in backticks, never by its flag: `held_out` or `score=false`, which the command line prints as `--held-out`
+or `--set score=false` (`relexify/cli/option_names.py`).
 """
 
 from __future__ import annotations

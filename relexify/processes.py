@@ -42,7 +42,7 @@ PROCESSES = "RELEXIFY_PROCESSES"
 _COMPUTED_HERE = 16
 """Batches that are computed before processes are started: some seconds of work, if a batch is a megabyte of text."""
 _MOST_BY_DEFAULT = 16
-"""More are not worth their memory: reading the text and adding up results is done by one process."""
+"""More would cost memory and gain little: one process reads the text and adds up the results."""
 _MOST = 1024
 
 Item = TypeVar("Item")
@@ -122,15 +122,22 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> I
     remaining = iter(items)
     yield from map(function, islice(remaining, _COMPUTED_HERE))
     processes = process_count() if os.name == "posix" else 1
-    for first in remaining if processes > 1 else ():  # nothing is started if no item remains
-        try:
-            copy = pickle.dumps(function)
-        except Exception as error:  # whatever its parts raise
-            logger.debug("only this process computes, because a function cannot be pickled (%s)", error)
-            yield function(first)
-            break
-        yield from _distribute(function, copy, chain([first], remaining), processes)
-    yield from map(function, remaining)
+    following = list(islice(remaining, 1))
+    remaining = chain(following, remaining)
+    copy = _pickled(function) if following and processes > 1 else None  # nothing is started if no item remains
+    if copy is None:
+        yield from map(function, remaining)
+    else:
+        yield from _distribute(function, copy, remaining, processes)
+
+
+def _pickled(function: Callable[..., Any]) -> bytes | None:
+    """Return a copy of a function for other processes; None if it cannot be pickled."""
+    try:
+        return pickle.dumps(function)
+    except Exception as error:  # of any kind, since the objects in the function decide
+        logger.debug("only this process computes, because a function cannot be pickled (%s)", error)
+        return None
 
 
 class SharedArray:
@@ -275,7 +282,7 @@ class _Worker(Generic[Item, Result]):
 def serve() -> None:
     """Compute what another process sends: first a function, then its arguments, until there are no more."""
     arguments, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a package prints is not a result
+    os.dup2(2, 1)  # so that output of a package is not read as a result
     function: Callable[[Any], Any] = pickle.load(arguments)
     while True:
         try:

@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 from relexify.registry import Registry
+from relexify.storage.notes import Notes
 
 if TYPE_CHECKING:
+    from relexify.methods.parts.vector_alignment import AlignedBy
     from relexify.scoring import Score
     from relexify.text import Corpus
+    from relexify.training.result import TrainingResult
 
 __all__ = [
     "INHERITED",
@@ -28,11 +31,18 @@ __all__ = [
     "ResultTable",
     "RunContext",
     "Step",
+    "StepComparison",
+    "StepReport",
     "StepTraining",
     "TrainingSettings",
+    "Variant",
     "changes_of",
+    "methods_of",
     "snapshot_folder",
 ]
+
+Options = TypeVar("Options")
+Result = TypeVar("Result")
 
 ModelName = Annotated[str, "model"]
 """A model or tokenizer: a folder, or a name on the Hub. In a recipe, a path is relative to the file."""
@@ -63,7 +73,7 @@ class RunContext:
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         tables: The options of all tables of the recipe, by name.
-        device: Where to search and score; training uses what there is.
+        device: Where to search and score; training uses a GPU if there is one.
         overwrite: Whether an older output may be replaced.
     """
 
@@ -92,18 +102,63 @@ class TrainingSettings(Protocol):
 
 
 @dataclass(frozen=True)
-class StepTraining:
+class StepTraining(Generic[Options]):
     """The training of a step that trains a model.
 
     Attributes:
         settings: Returns the training in the options of the step.
-        load: Reads the result of the training (`relexify.training.result`) from the folder that the step wrote.
+        load: Reads the result of the training from the folder that the step wrote.
         table: The recipe table with the keys of the settings; empty if the step trains more than once.
+        with_plan: Returns the options for a training with another plan; None if the step has plans of its own.
+        with_snapshots: Returns the options for a training that also keeps the models after some optimiser steps, each
+            in its `snapshot_folder`; None if the step cannot keep them.
     """
 
-    settings: Callable[[Any], TrainingSettings]
-    load: Callable[[Path], Any]
+    settings: Callable[[Options], TrainingSettings]
+    load: Callable[[Path], TrainingResult]
     table: str = ""
+    with_plan: Callable[[Options, str], Options] | None = None
+    with_snapshots: Callable[[Options, tuple[int, ...]], Options] | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a run of a comparison differs from its recipe, besides its plan and the keys that it changes.
+
+    Attributes:
+        seed: Random seed.
+        corpus: The part of the text to train on.
+        held_out: Text to score on.
+        method: The initialisation; None for that of the recipe.
+        without: Names of evidence to leave out.
+        aligned_by: What aligns word vectors; None for what the recipe says.
+    """
+
+    seed: int
+    corpus: Corpus
+    held_out: Corpus
+    method: str | None = None
+    without: Sequence[str] = ()
+    aligned_by: AlignedBy | None = None
+
+
+@dataclass(frozen=True)
+class StepComparison(Generic[Options]):
+    """What a comparison, which runs the steps of one recipe several times, needs to know about a step.
+
+    Attributes:
+        vary: Returns the options of a run, from those of the recipe.
+        incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
+        method_settings: Returns settings that the method decides if they are not given, by the key of the table; a
+            comparison shows those in which its runs differ.
+        evidence_quality: Reads how good the step's evidence was, as shares from 0 to 1 by name, from the folder that it
+            wrote; a comparison shows them beside the scores of its runs.
+    """
+
+    vary: Callable[[Options, Variant], Options] = lambda options, variant: options
+    incomparable: Callable[[Options], str] = lambda options: ""
+    method_settings: Callable[[Options], Mapping[str, bool]] = lambda options: {}
+    evidence_quality: Callable[[Path], Mapping[str, float]] = lambda output: {}
 
 
 @dataclass(frozen=True)
@@ -137,16 +192,35 @@ class ModelChange:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepReport(Generic[Result]):
+    """What commands, reports and model cards say about a step.
+
+    Attributes:
+        summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
+        summarise_notes: Returns what the notes (`relexify.json`) of a model say about the step, as tables and
+            sentences, which a command prints if other steps follow, and which reports show.
+        change: Returns from the notes of a model what the step, or another command of its system, did to it; None if
+            nothing.
+        scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
+    """
+
+    summarise: Callable[[Result], Sequence[ResultTable | str]] = lambda result: ()
+    summarise_notes: Callable[[Notes], Sequence[ResultTable | str]] = lambda notes: ()
+    change: Callable[[Notes], ModelChange | None] = lambda notes: None
+    scores: Callable[[Path], Sequence[Score]] | None = None
+
+
+@dataclass(frozen=True)
+class Step(Generic[Options, Result]):
     """One step of a run.
 
-    The keys of the table are the fields of the options, by their types: `TextInput` (of `relexify.text`) is the name of
-    a text or a list of names, `ModelName` a model, a `Path` any file, `Annotated[str, REGISTRY]` a name in a registry.
-    Fields called `model`, `output`, `corpus` and `held_out` are filled from the top of the recipe, `device` and
-    `overwrite` by the runner. Nested options that a recipe gives in part keep the rest of the field's default.
+    The keys of the table are the fields of the options. Their types say how a value is read: `TextInput` (of
+    `relexify.text`) is the name of a text or a list of names, `ModelName` a model, a `Path` any file,
+    `Annotated[str, REGISTRY]` a name in a registry. Fields called `model`, `output`, `corpus` and `held_out` are filled
+    from the top of the recipe, `device` and `overwrite` by the runner. A recipe may give some keys of nested options;
+    the others keep the values of the field's default.
 
-    A comparison runs the steps of one recipe several times. The runs differ in what `varies` lists and in the keys that
-    they change; a recipe can be compared if one of its steps trains, and one varies the method if its runs name any.
+    A recipe can be compared if one of its steps trains, and one has a method if the runs name any.
 
     Attributes:
         table: The name of the recipe table.
@@ -155,66 +229,57 @@ class Step:
         summary: What it does, in one line, for help and documentation.
         check: Validates the options before any work, with the files and the model; raises `InputError`.
         run: Takes the options, the context, the model to start from and the folder to write; returns the result.
-        inputs: Returns the files and folders that the options name, which an output must not replace.
-        validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
         load: Reads the result of an earlier run from the folder that it wrote.
-        summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
-        summarise_notes: Returns what the notes (`relexify.json`) of a model say about the step, as tables and
-            sentences, which a command prints if other steps follow, and which reports show.
-        change: Returns from the notes of a model what the step, or another command of its system, did to it; None if
-            nothing.
-        scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
-        shares: Reads how good the step's evidence was, as shares from 0 to 1 by name, from the folder that it wrote; a
-            comparison shows them beside the scores of its runs.
-        method_settings: Returns settings that the method decides if they are not given, by the key of the table; a
-            comparison shows those in which its runs differ.
+        validate: Validates the options when a recipe is read, alone and against the other tables; raises `InputError`.
+        inputs: Returns the files and folders that the options name, which an output must not replace.
+        method: Returns the initialisation that the options name; None if the step has none.
+        seed: Returns the key `seed` of the table; None if it has no such key.
         conflicts: Tables that a recipe with this one must not have, each with the reason.
         reshapes: Whether the model that it writes may have other parameters, or of other sizes, than the one it takes.
         distributed: Whether all processes of a distributed launch run it together; else one does, and the others wait.
         languages: Returns the names of the languages of the model that it writes, if there are several. The tasks of
             the recipe name one of them, so they can be evaluated only after this step.
         training: How it trains the model; None if it does not.
-        varies: How the options change with the setting of a run, by the name of the setting: `method`, `without` (names
-            of evidence to leave out), `aligned_by`, `plan`, `seed`, `corpus`, `held_out`, or `snapshots` (steps of the
-            training whose models are also kept, each in its `snapshot_folder`). Each function takes the options and
-            the value, and returns the changed options.
-        incomparable: Returns why the runs of a comparison cannot have these options; empty if they can.
+        comparison: How the runs of a comparison differ in it.
+        report: What is said about it and its result.
     """
 
     table: str
-    options: type[Any]
+    options: type[Options]
     order: int
     summary: str
-    check: Callable[[Any, RunContext], None]
-    run: Callable[[Any, RunContext, str, Path], Any]
-    inputs: Callable[[Any], Sequence[Any]] = lambda options: ()
-    validate: Callable[[Any, Mapping[str, Any]], None] = lambda options, tables: None
-    load: Callable[[Path], Any] | None = None
-    summarise: Callable[[Any], Sequence[ResultTable | str]] = lambda result: ()
-    summarise_notes: Callable[[Mapping[str, Any]], Sequence[ResultTable | str]] = lambda notes: ()
-    change: Callable[[Mapping[str, Any]], ModelChange | None] = lambda notes: None
-    scores: Callable[[Path], Sequence[Score]] | None = None
-    shares: Callable[[Path], Mapping[str, float]] = lambda output: {}
-    method_settings: Callable[[Any], Mapping[str, bool]] = lambda options: {}
+    check: Callable[[Options, RunContext], None]
+    run: Callable[[Options, RunContext, str, Path], Result]
+    load: Callable[[Path], Result] | None = None
+    validate: Callable[[Options, Mapping[str, Any]], None] = lambda options, tables: None
+    inputs: Callable[[Options], Sequence[Any]] = lambda options: ()
+    method: Callable[[Options], str] | None = None
+    seed: Callable[[Options], int] | None = None
     conflicts: Mapping[str, str] = field(default_factory=dict)
     reshapes: bool = False
     distributed: bool = False
-    languages: Callable[[Any], Sequence[str]] = lambda options: ()
-    training: StepTraining | None = None
-    varies: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
-    incomparable: Callable[[Any], str] = lambda options: ""
+    languages: Callable[[Options], Sequence[str]] = lambda options: ()
+    training: StepTraining[Options] | None = None
+    comparison: StepComparison[Options] = field(default_factory=StepComparison)
+    report: StepReport[Result] = field(default_factory=StepReport)
 
 
-def snapshot_folder(output: Path, step: int) -> Path:
+def snapshot_folder(output: Path, optimiser_step: int) -> Path:
     """Return the folder for the model after one step of a training, in the folder that the training writes."""
-    return output / "snapshots" / f"step-{step}"
+    return output / "snapshots" / f"step-{optimiser_step}"
 
 
-STEPS: Registry[Step] = Registry("recipe table")
+STEPS: Registry[Step[Any, Any]] = Registry("recipe table")
 """The steps that a recipe may have, by table."""
 
 
-def changes_of(notes: Mapping[str, Any]) -> list[ModelChange]:
+def methods_of(tables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the initialisations that the tables of a run name, by table."""
+    known = {name: STEPS[name].method for name in tables if name in STEPS}
+    return {name: method(tables[name]) for name, method in known.items() if method is not None}
+
+
+def changes_of(notes: Notes) -> list[ModelChange]:
     """Return what was done to a model, from its notes, the last step first."""
     steps = sorted(STEPS.values(), key=lambda step: -step.order)
-    return [change for step in steps if (change := step.change(notes)) is not None]
+    return [change for step in steps if (change := step.report.change(notes)) is not None]

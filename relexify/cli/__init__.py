@@ -5,6 +5,7 @@ group.py      verbs that are imported when they are called
 verbs/        the verbs, in one folder for each panel of the help
 options.py    options that several verbs share
 console.py, progress.py, summary.py   output: messages and tables, progress bars, results
+option_names.py   how a command spells the options that messages of the library name
 """
 
 import os

@@ -21,11 +21,10 @@ from relexify.cli.console import (
     quieten_libraries,
     results,
     results_as_json,
-    set_options_of_command,
     shorten,
-    spell_options,
 )
 from relexify.cli.group import HELP_OPTIONS, Verb, VerbGroup
+from relexify.cli.option_names import OptionNames
 from relexify.errors import InputError, RelexifyError
 
 __all__ = ["app", "main"]
@@ -33,7 +32,7 @@ __all__ = ["app", "main"]
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 TERMINATING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
-"""What schedulers and containers send, and what a terminal sends when it is closed; Windows has no SIGHUP."""
+"""Sent by schedulers and containers, and by a terminal that is closed; Windows has no SIGHUP."""
 
 INSTEAD: Mapping[tuple[str, str], str] = {
     ("transfer", "--steps"): "a transfer trains nothing; train its output with relexify train",
@@ -42,10 +41,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("evaluate", "--corpus"): "give text to score on as --held-out",
     ("vectors train", "--epochs"): "write --set epochs=N",
 }
-"""What to do instead of giving a verb an option that others have, or that it has elsewhere."""
+"""Advice for options that a verb does not have, by verb and option: users expect them because other verbs do."""
 
 _ENDS = ("min", "max")
-"""Ends of the range of an option that takes a number, as typer and click name them."""
+"""Attributes of typer and click with the range of an option that takes a number."""
 
 
 class _Verbs(VerbGroup):
@@ -119,7 +118,7 @@ def options(
     """Options of every verb."""
     verb = context.command.commands[context.invoked_subcommand]  # type: ignore[attr-defined]
     members = getattr(verb, "commands", {"": verb}).values()
-    set_options_of_command(parameter.name for member in members for parameter in member.params)
+    console.option_names = OptionNames(frozenset(parameter.name for member in members for parameter in member.params))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if processes is not None:
         from relexify.processes import PROCESSES
@@ -223,7 +222,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
 def _explain(error: Exception) -> tuple[str, int]:
     """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
-        return spell_options(str(error)), 2
+        return console.option_names.spell(str(error)), 2
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror}" if error.strerror else str(error), 2
     if hasattr(error, "format_message"):  # a usage error, found by typer

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from io import StringIO
 from pathlib import Path
@@ -21,6 +21,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from relexify.cli.option_names import OptionNames
+
 __all__ = [
     "console",
     "emit",
@@ -30,9 +32,7 @@ __all__ = [
     "results",
     "results_as_json",
     "say_assisting",
-    "set_options_of_command",
     "shorten",
-    "spell_options",
     "table",
 ]
 
@@ -46,7 +46,7 @@ _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
 
 
 class _Console(Console):
-    """A console on which names and words of others cannot control the terminal."""
+    """A console on which the content of files cannot control the terminal."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string with its control characters as escapes; rich calls this for all strings, also in tables."""
@@ -55,7 +55,15 @@ class _Console(Console):
 
 
 class _Messages(_Console):
-    """Messages, which are left out if they cannot be written, as on a full disk, because the run is worth more."""
+    """Messages; those that cannot be written, as on a full disk, are dropped, so that the run continues.
+
+    Attributes:
+        option_names: The options of the command that runs, as messages and results spell them.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.option_names = OptionNames()
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as rich does."""
@@ -70,7 +78,6 @@ console = _Messages(stderr=True, emoji=False)
 """Progress, messages and errors, on stderr."""
 results = _Console(emoji=False)
 """Results, on stdout."""
-_options_of_command: set[str] = set()
 
 _QUIET_LIBRARIES = {
     "TRANSFORMERS_VERBOSITY": "error",
@@ -117,27 +124,6 @@ def emit(**result: object) -> None:
         is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(_plain(result), ensure_ascii=not is_unicode)
         sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
-
-
-def spell_options(message: str) -> str:
-    """Return a message of the library with its options spelled as on the command line.
-
-    `` `held_out` `` becomes `--held-out` if the current command has that option, and else `--set held_out=…`.
-    """
-
-    def spell(found: re.Match[str]) -> str:
-        name, value = found["name"], found["value"]
-        if name in _options_of_command:
-            return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
-        return f"--set {name}={'…' if value is None else value}"
-
-    return re.sub(r"`(?P<name>[a-z][a-z_.]*|KEY)(=(?P<value>[^`]*))?`", spell, message)
-
-
-def set_options_of_command(names: Iterable[str]) -> None:
-    """Set the names of the parameters of the command that runs, for `spell_options`."""
-    _options_of_command.clear()
-    _options_of_command.update(names)
 
 
 def shorten(message: str) -> str:
@@ -216,7 +202,7 @@ class _Lines(logging.Handler):
         is_warning = record.levelno >= logging.WARNING
         style = "yellow" if is_warning else "dim"
         name = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        text = escape(shorten(f"{name}{spell_options(record.getMessage())}"))
+        text = escape(shorten(f"{name}{console.option_names.spell(record.getMessage())}"))
         if is_warning or getattr(record, "once", False):
             if text in self.shown:
                 return

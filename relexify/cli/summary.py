@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, results, spell_options, table
+from relexify.cli.console import console, emit, print_table, results, table
 from relexify.steps import ResultTable
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def print_summary(summary: Iterable[ResultTable | str]) -> None:
         if isinstance(part, ResultTable):
             print_rows(part.title, part.rows)
         else:
-            results.print(escape(part), highlight=False, soft_wrap=not results.is_terminal)
+            sentence = console.option_names.spell(part)
+            results.print(escape(sentence), highlight=False, soft_wrap=not results.is_terminal)
 
 
 def print_measured(scores: Iterable[Score]) -> None:
@@ -60,7 +61,8 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     """Print what a command would do."""
     shown = table("Dry run: no errors were found", "", "what would be done")
     shown.columns[1].justify = "left"
-    spelled = [(name, spell_options(value) if isinstance(value, str) else value) for name, value in rows]
+    spell = console.option_names.spell
+    spelled = [(name, spell(value) if isinstance(value, str) else value) for name, value in rows]
     for name, value in spelled:
         shown.add_row(escape(name), escape(str(value)))
     print_table(shown)

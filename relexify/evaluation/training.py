@@ -30,7 +30,7 @@ from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import Advance, track
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
-from relexify.storage.revisions import TASKS
+from relexify.storage.revisions import TASK_SCORES
 from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.sealed import SealedTrainer
@@ -54,7 +54,7 @@ def claimed(folder: Path, identity: Mapping[str, object]) -> Iterator[None]:
     Raises:
         InputError: The folder belongs to other runs.
     """
-    claim_folder(folder, {**identity, "revisions": {"tasks": TASKS}})
+    claim_folder(folder, {**identity, "revisions": {"tasks": TASK_SCORES}})
     try:
         yield
     except Exception:

@@ -27,7 +27,7 @@ class Evidence:
 
     Attributes:
         corpus: Text in the target language to train on.
-        held_out: Text in the target language to score on; it shares no line with a corpus that it was split from.
+        held_out: Text in the target language to score on; if it is scored, its lines are left out of the corpus.
         source_corpus: Text in the source model's language.
         source_held_out: Text in the source model's language to score on; None if it is not scored.
         lexicon: A bilingual dictionary, source word first.
@@ -104,7 +104,7 @@ def open_evidence(
     else:
         training, measured = text, Corpus.open(held_out)
         if scored:
-            training.ensure_not_held_out(measured)
+            training = training.ensure_not_held_out(measured).without(measured)
     training.ensure_text()
     if dictionary is not None:
         dictionary = dictionary.spelled_like(training.sample_bytes(_FORM_BYTES))

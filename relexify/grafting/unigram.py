@@ -43,7 +43,7 @@ from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.runnable import evaluating
 from relexify.progress import Advance, track
 from relexify.storage.arrays import load_arrays, save_arrays
-from relexify.tokens import separator_of
+from relexify.tokens import separator_of, vocabulary_of
 
 __all__ = ["UnigramPrior", "UnigramReport", "add_unigram_prior", "count_read_tokens", "find_unigram_prior"]
 
@@ -158,7 +158,8 @@ def find_unigram_prior(
 ) -> UnigramPrior:
     """Find the corrections that give a model the unigram distribution of a text; the model is restored at the end.
 
-    Tokens that do not occur, special tokens and unused rows among them, share the probability of those that occur once.
+    Tokens that do not occur, unused rows among them, share the probability of those that occur once. Special tokens
+    that do not occur are left as they are, unless the head has a bias.
 
     Args:
         model: A language model, such as `graft` returns.
@@ -189,11 +190,15 @@ def find_unigram_prior(
         counts[separator_of(tokenizer)] = 0  # never masked
     goal = torch.from_numpy(np.log(_smoothed(counts)))
     has_bias = source is None and _output_bias(model) is not None
+    unseen = torch.empty(0, dtype=torch.long)
+    if not has_bias:  # rows of special tokens that the text lacks, as those of a chat template, are used in other text
+        forms = vocabulary_of(tokenizer).forms[: len(counts)]
+        unseen = torch.tensor([id for id, form in enumerate(forms) if form.is_special and not counts[id]]).long()
 
     # If logits are a small part of what the head returns, the whole correction may change tied rows by too much.
     factors = (1.0,) if has_bias else (logit_factor(model.config), 1.0)
     for factor in dict.fromkeys(factors):
-        attempt = _try_passes(model, batches, source_batches, goal, kept, factor, has_bias=has_bias)
+        attempt = _try_passes(model, batches, source_batches, goal, kept, unseen, factor, has_bias=has_bias)
         if attempt.helps:
             break
 
@@ -291,15 +296,17 @@ def _smoothed(counts: np.ndarray) -> np.ndarray:
     return probabilities
 
 
-def _correction(predictions: _Predictions, goal: torch.Tensor, kept: int) -> torch.Tensor:
-    """Return the correction of the logit of every token [tokens]; `goal` is log p."""
+def _correction(predictions: _Predictions, goal: torch.Tensor, kept: int, unseen: torch.Tensor) -> torch.Tensor:
+    """Return the correction of the logit of every token [tokens]; `goal` is log p, `unseen` are ids without any."""
     correction = goal - predictions.mean.log()
-    if not kept:
-        return correction - predictions.divergence  # its mean under p, which is c of the equation above
-    # With the first logits unchanged, c is no longer free: all other tokens together get the probability that they have
-    # in the text, and each gets its own, for c = log p(first) - log q(first).
-    correction -= goal[:kept].logsumexp(dim=0) - predictions.mean[:kept].sum().log()
+    if kept:
+        # With the first logits unchanged, c is no longer free: all other tokens together get the probability that they
+        # have in the text, and each gets its own, for c = log p(first) - log q(first).
+        correction -= goal[:kept].logsumexp(dim=0) - predictions.mean[:kept].sum().log()
+    else:
+        correction -= predictions.divergence  # its mean under p, which is c of the equation above
     correction[:kept] = 0
+    correction[unseen] = 0
     return correction
 
 
@@ -309,6 +316,7 @@ def _try_passes(
     source_batches: Sequence[WindowBatch],
     goal: torch.Tensor,
     kept: int,
+    unseen: torch.Tensor,
     factor: float,
     *,
     has_bias: bool,
@@ -321,6 +329,7 @@ def _try_passes(
         source_batches: Windows of the source text, if there is one.
         goal: log p [tokens].
         kept: Number of first tokens whose rows are not changed.
+        unseen: Ids of other tokens whose rows are not changed.
         factor: What the model multiplies the output of its head by.
         has_bias: Whether the output bias is changed, rather than the rows of the output embedding.
     """
@@ -342,7 +351,7 @@ def _try_passes(
                 direction = None if has_bias else _direction(target, source) / factor
                 if direction is not None:
                     attempt.directions.append(direction)
-                attempt.corrections.append(_correction(target, goal, kept))
+                attempt.corrections.append(_correction(target, goal, kept, unseen))
                 _change(model, attempt.corrections[-1], direction)
         finally:
             changed.copy_(original)

@@ -7,9 +7,10 @@ dictionary nor parallel text, it is guessed from neighbours in aligned vectors. 
 parallel text translate no token, it is what FOCUS mixes from tokens that both vocabularies have, and weighs as much as
 the source pieces. A token without any is the mean of its source pieces.
 
-Source pieces say little about the meaning of a word. That they help nevertheless may be because they keep tokens apart,
-so that the model recognises a word that it has just read; a mean over neighbours says what kind of word it is. Aligned
-vectors are not used beside a dictionary: they are less precise than neighbours in one language, and made it worse.
+Source pieces say little about the meaning of a word, but they help. A possible reason is that they make tokens
+distinct, so that the model recognises a word that it has just read, whereas a mean over neighbours gives similar words
+similar rows. Aligned vectors are not used beside a dictionary: they are less precise than neighbours within one
+language, and gave worse scores.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.copying import neutral, shared, special
 from relexify.methods.parts.translated_neighbours import NEIGHBOURS, translated_neighbours
 from relexify.methods.parts.translations import check_columns, translations, whole_words
-from relexify.methods.registry import METHODS, Initialisation, Method
+from relexify.methods.registry import METHODS, TRANSLATIONS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
 from relexify.tokens import AnyTokenizer, vocabulary_of
 
 if TYPE_CHECKING:
-    from relexify.methods.inputs import AlignedBy, Inputs
+    from relexify.methods.inputs import Inputs
     from relexify.methods.parts.token_space import TokenSpace
+    from relexify.methods.parts.vector_alignment import AlignedBy
 
 __all__ = ["blended"]
 
@@ -45,8 +47,8 @@ RELIABLE = 0.1
 identical words gave in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no alignment."""
 
 _TRUSTED: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
-"""Alignments that are used although no words were held out: the two searches without known pairs have tested their map,
-and with `nothing`, the user vouches for vectors that are in one space already."""
+"""Alignments that are used although no words were held out: the two searches without known pairs test their maps
+themselves, and with `nothing`, the user says that the vectors are in one space already."""
 
 _TEXT_ALONE = (
     "no dictionary: tokens are built from their spelling and from tokens that both vocabularies have (%s); a "
@@ -65,9 +67,9 @@ def blended(
     focused: Mixture | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
-    """Compose evidence from outside with what the two tokenizers say.
+    """Compose known and guessed meanings with source pieces and copied tokens.
 
-    Two tokenizers with the same tokens are one language: then every token is copied.
+    If both tokenizers have the same tokens, every token is copied, because they are taken to be for one language.
 
     Args:
         source_tokenizer: The model's tokenizer.
@@ -88,7 +90,7 @@ def blended(
 
 
 def _build(inputs: Inputs) -> Initialisation:
-    """Blend all the evidence there is; use source pieces alone if there is none."""
+    """Blend all the given evidence; without any that works, use source pieces alone."""
     known = _known_meanings(inputs)
     guessed: Mixture | None = None
     focused: Mixture | None = None
@@ -138,7 +140,7 @@ def _known_meanings(inputs: Inputs) -> Mixture | None:
 
 
 def _report_few(known: int) -> None:
-    """Warn if so few meanings are known that every other token has the same neighbours, whatever it means."""
+    """Warn if so few meanings are known that all other tokens have the same neighbours."""
     if known <= NEIGHBOURS:
         logger.warning(
             "the dictionary or parallel text translates only %s, and what all others mean is guessed from that: give "
@@ -148,13 +150,14 @@ def _report_few(known: int) -> None:
 
 
 def _reliable_space(inputs: Inputs) -> TokenSpace | None:
-    """Return aligned vectors of both languages; None, with a warning, if there are none, or if they are noise.
+    """Return aligned vectors of both languages; None, with a warning, if they cannot be aligned or are noise.
 
-    There are none beside a dictionary or parallel text, however little these translate (`replaced_by` below). With text
-    alone, to align vectors is only an attempt: nothing that was given can fail, so one line of information suffices.
+    Vectors are not aligned beside a dictionary or parallel text, even if these translate no token (`replaced_by`
+    below). With text alone, an alignment by identical words is only tried, and its failure is logged as information:
+    the user gave no evidence that could be wrong.
     """
     evidence = inputs.evidence
-    if evidence.lexicon is not None or evidence.bitext is not None:
+    if inputs.translations:
         logger.warning(
             "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
             "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
@@ -167,13 +170,13 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
     except EvidenceError as error:
         if is_attempt:
             found = str(error).partition(":")[0]  # without its advice, since _TEXT_ALONE has the same
-            logger.info(_TEXT_ALONE, f"aligning word vectors was tried in vain: {found}")
+            logger.info(_TEXT_ALONE, f"aligning word vectors failed: {found}")
         else:
             logger.warning("continuing without aligned vectors: %s", error)
         return None
     quality = space.rotation.quality
     if quality is None:
-        # The user vouches for a given rotation, too.
+        # A given rotation cannot be tested either, so the user is trusted.
         is_reliable = evidence.rotation is not None or inputs.aligned_by in _TRUSTED
         finding = f"rest on {space.rotation.pairs_used:,} pairs of words, too few to test them"
     else:
@@ -202,7 +205,7 @@ METHODS.add(
         "among shared tokens",
         build=_build,
         uses=("vectors", "target vectors", "dictionary", "bitext", "neighbours", "overrides"),
-        replaced_by={"vectors": ("dictionary", "bitext"), "neighbours": ("dictionary", "bitext")},
+        replaced_by={"vectors": TRANSLATIONS, "neighbours": TRANSLATIONS},
         unigram_prior=True,
         revision=11,
     ),

@@ -77,7 +77,7 @@ def given_rows(
 
 
 def _build(inputs: Inputs) -> Initialisation:
-    options: GivenRowsOptions = inputs.options
+    options = inputs.own_options(GivenRowsOptions)
     if inputs.evidence.target_vectors is None:
         raise InputError("there are no rows of the target tokens: give `target_vectors`")
     return given_rows(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy
 
 from relexify.errors import InputError
-from relexify.evidence.alignment import Rotation, align, align_randomly, unaligned
+from relexify.evidence.alignment import Rotation
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import find_overlap, report_overlap
 from relexify.evidence.bitext.aligned_tokens import count_aligned_tokens, most_lines
@@ -27,17 +26,16 @@ from relexify.evidence.vectors import (
     subword_vectors,
     subwords_from_words,
 )
-from relexify.evidence.vectors.formats.loading import load_vectors
 from relexify.methods.parts.copying import kept
 from relexify.methods.parts.token_space import TokenSpace, WordComposition
-from relexify.methods.parts.vectors import (
-    TokensInSpace,
-    choose_lexicon,
-    embedding_vectors,
-    identical_words,
-    token_vectors,
-    trained_vectors,
+from relexify.methods.parts.vector_alignment import (
+    AlignedBy,
+    align_vectors,
+    read_target_vectors,
+    read_word_vectors,
 )
+from relexify.methods.parts.vectors import TokensInSpace, token_vectors
+from relexify.methods.registry import TRANSLATIONS, InputKind
 from relexify.mixture import Mixture, PrecomputedRows, first_of
 from relexify.neighbours import normalise_rows
 from relexify.storage.fingerprint import NO_EFFECT
@@ -47,23 +45,18 @@ from relexify.tokens import vocabulary_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from _typeshed import DataclassInstance
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["AlignedBy", "Inputs"]
+__all__ = ["Inputs"]
 
-AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random", "nothing"]
-"""The evidence that aligns word vectors: a dictionary, words of both languages, a small dictionary that is extended by
-neighbours, or none: all searches for a map between the two spaces, only the adversarial training of the papers, or a
-random rotation, as a control. Vectors that are in one space already, such as multilingual ones, are aligned by nothing.
-"""
-
-_FORM_WORDS = 50_000
-"""Words with vectors that show which Unicode form these are in, the most frequent ones."""
+OwnOptions = TypeVar("OwnOptions")
 
 _BLOCK = 4_096
 """Rows of an embedding that are read at once for their mean."""
 
-logger = logging.getLogger(__name__)
+_SpaceKey = tuple[Subwords, bool, WordComposition, bool, bool]
+"""The arguments of `token_space` that affect its result."""
 
 
 @dataclass(frozen=True)
@@ -107,18 +100,28 @@ class Inputs:
     adversarial: AdversarialTraining = field(default_factory=AdversarialTraining)
     vectors: VectorTraining = field(default_factory=VectorTraining)
     overrides: Mapping[str, str] = field(default_factory=dict)
-    options: Any = None
+    options: DataclassInstance | None = None
     keep_source: bool = False
     seed: int = 0
     device: str = field(default="cpu", metadata=NO_EFFECT)
-    # Token spaces by the arguments of `token_space`; shared with the copies that `at` returns.
-    _spaces: dict[Any, TokenSpace] = field(default_factory=dict, init=False, compare=False, metadata=NO_EFFECT)
+    # Shared with the copies that `at` returns alone: a space depends on all fields but neighbours and temperature.
+    _spaces: dict[_SpaceKey, TokenSpace] = field(default_factory=dict, init=False, compare=False, metadata=NO_EFFECT)
 
     def at(self, neighbours: int, temperature: float) -> Inputs:
         """Return the inputs with other neighbours and temperature; vectors and searches are shared."""
         other = replace(self, neighbours=neighbours, temperature=temperature)
         object.__setattr__(other, "_spaces", self._spaces)
         return other
+
+    def own_options(self, kind: type[OwnOptions]) -> OwnOptions:
+        """Return the method's own options by their type, which is that of `Method.options`.
+
+        Raises:
+            TypeError: They are of another type.
+        """
+        if not isinstance(self.options, kind):
+            raise TypeError(f"the options of the method are of type {type(self.options).__name__}, not {kind.__name__}")
+        return self.options
 
     def keep_rows(self, mixture: Mixture) -> Mixture:
         """Return a mixture with the rows of the source vocabulary copied, if the vocabulary is extended."""
@@ -135,9 +138,19 @@ class Inputs:
         return PrecomputedRows(precomputed.ids[added], precomputed.vectors[added], output)
 
     @property
+    def translations(self) -> list[InputKind]:
+        """The inputs with translations that are given."""
+        given = {"dictionary": self.evidence.lexicon, "bitext": self.evidence.bitext}
+        return [kind for kind in TRANSLATIONS if given[kind] is not None]
+
+    @property
     def reads_own_embedding(self) -> bool:
         """Whether the model's embedding replaces word vectors of the source language."""
         return self.evidence.source_vectors is None and self.evidence.source_corpus is None
+
+    @property
+    def _vector_training(self) -> VectorTraining:
+        return replace(self.vectors, seed=self.seed)
 
     @property
     def map_search(self) -> AdversarialTraining:
@@ -223,12 +236,16 @@ class Inputs:
     @cached_property
     def target_token_vectors(self) -> SubwordVectors:
         """Vectors of the target tokens, trained on the corpus cut into them."""
-        return token_vectors(self.evidence.corpus, self.target, replace(self.vectors, seed=self.seed))
+        return token_vectors(self.evidence.corpus, self.target, self._vector_training)
 
     @cached_property
     def target_subwords(self) -> SubwordVectors:
         """Vectors of the target tokens, composed from word vectors of the target language, in a space of their own."""
-        return subword_vectors(self.target, self._target_word_vectors(), "auto")
+        return subword_vectors(self.target, read_target_vectors(self.evidence, self._vector_training), "auto")
+
+    def word_vectors(self, *, warn: bool = True) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
+        """Return word vectors of both languages, as `read_word_vectors` does."""
+        return read_word_vectors(self.evidence, self._vector_training, self.source, lambda: self.embedding, warn=warn)
 
     def token_space(
         self,
@@ -269,11 +286,21 @@ class Inputs:
                 )
             return subword_vectors(tokenizer, vectors, subwords, frequencies, used.top_words)
 
-        source, target, tokens_in_space = self._word_vectors(warn=warn)
+        source, target, tokens_in_space = self.word_vectors(warn=warn)
         if self.evidence.rotation is not None:
             rotation = Rotation.load(self.evidence.rotation)
         else:
-            rotation = self._align(source, target, with_dictionary, warn=warn)
+            rotation = align_vectors(
+                source,
+                target,
+                self.evidence.lexicon,
+                aligned_by=self.aligned_by,
+                with_dictionary=with_dictionary,
+                search=self.map_search,
+                seed=self.seed,
+                device=self.device,
+                warn=warn,
+            )
         source, target = rotation.apply(source, target)
         if tokens_in_space is None:
             tokens = compose(self.source, source, used.source_frequencies)
@@ -285,71 +312,9 @@ class Inputs:
         self._spaces[key] = space
         return space
 
-    def _word_vectors(self, *, warn: bool = True) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
-        """Return word vectors of both languages: from files, from text, or from the model's embedding."""
-        evidence, options = self.evidence, replace(self.vectors, seed=self.seed)
-        # Files first: one that cannot be read must not cost the training of the other side.
-        source = None if evidence.source_vectors is None else load_vectors(evidence.source_vectors)
-        target = None if evidence.target_vectors is None else self._target_word_vectors()
-        # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
-        if source is None and evidence.source_corpus is not None:
-            source = trained_vectors(evidence.source_corpus, options, name="source language")
-        if target is None:
-            target = self._target_word_vectors()
-        if source is not None:
-            return source, target, None
-        logger.log(
-            logging.WARNING if warn else logging.DEBUG,
-            "neither vectors nor text of the model's language given: its own embedding replaces word vectors; "
-            "--source-corpus or --source-vectors usually do better",
-        )
-        lexicon = evidence.lexicon
-        words = [word for word in lexicon.source_words if " " not in word] if lexicon else []
-        source, tokens_in_space = embedding_vectors(self.source, self.embedding, words, target_words=target.words)
-        return source, target, tokens_in_space
-
-    def _target_word_vectors(self) -> WordVectors:
-        """Return word vectors of the target language: from a file, or from text."""
-        if self.evidence.target_vectors is not None:
-            return load_vectors(self.evidence.target_vectors)
-        return trained_vectors(self.evidence.corpus, replace(self.vectors, seed=self.seed), name="target language")
-
-    def _align(self, source: WordVectors, target: WordVectors, with_dictionary: bool, *, warn: bool = True) -> Rotation:
-        given = self.evidence.lexicon
-        if given is not None:  # its words are spelled like the text, and those of a file may be in another Unicode form
-            given = given.spelled_like(" ".join(target.words[:_FORM_WORDS]))
-        if self.aligned_by == "nothing":
-            return unaligned(source, target, lexicon=given, seed=self.seed)
-        if self.aligned_by == "random":
-            return align_randomly(source, target, lexicon=given, seed=self.seed)
-        if self.aligned_by in ("unsupervised", "adversarial"):
-            from relexify.evidence.alignment.unsupervised.search import align_unsupervised  # imports torch
-
-            return align_unsupervised(
-                source,
-                target,
-                options=self.map_search,
-                lexicon=given,
-                reduce=True,
-                seed=self.seed,
-                device=self.device,
-            )
-        if not with_dictionary:
-            lexicon = identical_words(source, target, shortest=1)
-        elif self.aligned_by == "identical":
-            lexicon = identical_words(source, target)
-        else:
-            lexicon = choose_lexicon(given, source, target, warn=warn)
-        refinement = None
-        if self.aligned_by == "self-learning":
-            from relexify.evidence.alignment.unsupervised.self_learning import self_learn  # imports torch
-
-            refinement = partial(self_learn, device=self.device)
-        return align(source, target, lexicon, reduce=True, refinement=refinement, seed=self.seed, warn=warn)
-
 
 def _paragraphs(text: Corpus | None) -> Iterator[str]:
-    """Yield the paragraphs of text to score on; none if it is empty, which is an error only if it is scored."""
+    """Yield the paragraphs of held-out text. Empty text yields none here: it is an error only where it is scored."""
     if text is None:
         return
     with suppress(NoText):

@@ -105,7 +105,7 @@ def _build(inputs: Inputs) -> Initialisation:
     space = inputs.token_space("words", weighted=False)
     found = space.nearest(inputs.neighbours, device=inputs.device)
     mixture = ofa(space.source, space.target, found=found, temperature=inputs.temperature, overrides=inputs.overrides)
-    rank, output = inputs.options.rank, inputs.output_embedding
+    rank, output = inputs.own_options(OfaOptions).rank, inputs.output_embedding
     if rank is None:
         return Initialisation(mixture, rotation=space.rotation)
     rows = PrecomputedRows(

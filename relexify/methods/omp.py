@@ -178,7 +178,7 @@ METHODS.add(
         evidence="a model of the target language",
         paper="Goddard and Fernandes Neto 2025",
         build=lambda inputs: omp(
-            inputs.source, inputs.donor_vectors, options=inputs.options, overrides=inputs.overrides
+            inputs.source, inputs.donor_vectors, options=inputs.own_options(MatchingPursuit), overrides=inputs.overrides
         ),
         needs=("donor",),
         uses=("overrides",),

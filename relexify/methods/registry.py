@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from relexify.registry import Registry
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from transformers import PreTrainedTokenizerFast
 
     from relexify.evidence.alignment import Rotation
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture, PrecomputedRows
 
-__all__ = ["METHODS", "Initialisation", "InputKind", "Method", "TokenizerTraining"]
+__all__ = ["METHODS", "TRANSLATIONS", "Initialisation", "InputKind", "Method", "TokenizerTraining"]
 
 InputKind = Literal[
     "vectors",
@@ -65,6 +66,9 @@ InputKind = Literal[
 - neighbours: the options k and τ
 - overrides: single tokens that are copied from source tokens by name
 """
+
+TRANSLATIONS: tuple[InputKind, ...] = ("dictionary", "bitext")
+"""The inputs with translations, which may replace others (`Method.replaced_by`)."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +102,19 @@ class Method:
 
     Attributes:
         becomes: What a target token becomes, in one line.
-        evidence: What it needs, for help and documentation.
-        paper: Where it comes from.
-        build: Returns the mixture; or an `Initialisation`, if there is more to say.
+        evidence: The evidence that it needs or uses, for help and documentation.
+        paper: The paper that describes it.
+        build: Returns the mixture; or an `Initialisation`, if there are also precomputed rows or a rotation.
         without_translations: What it becomes if there is neither a dictionary nor parallel text; as `becomes` if empty.
-        needs: What a transfer must be given.
-        uses: What it uses if a transfer is given it.
-        replaced_by: For inputs that it uses only in the absence of others: those others.
+        needs: Required inputs.
+        uses: Optional inputs.
+        replaced_by: By optional input, the inputs beside which it is not used.
         train_tokenizer: Trains the target tokenizer; if None, it is trained like the source model's.
         fresh_inner: Whether the inner parameters are drawn at random too.
-        unigram_prior: Whether the grafted model is given the unigram distribution of the text, unless a transfer says
-            otherwise; the methods of papers do not do this.
-        is_baseline: Whether it uses no evidence about the target language, and is there to compare others with.
-        revision: To be raised when `build` gives another result for the same inputs: cached mixtures are then rebuilt.
+        unigram_prior: The default of `Transfer.unigram_prior`: whether the grafted model gets the unigram distribution
+            of the text. It is off for the methods of papers, which have no such step.
+        is_baseline: Whether it is a baseline, which uses no evidence about the target language.
+        revision: Raise it when `build` gives another result for the same inputs, so that cached mixtures are rebuilt.
         options: A dataclass of the method's own options, which validates them when it is created.
     """
 
@@ -127,7 +131,7 @@ class Method:
     unigram_prior: bool = False
     is_baseline: bool = False
     revision: int = 1
-    options: type[Any] | None = None
+    options: type[DataclassInstance] | None = None
 
     def takes(self, kind: InputKind, *, beside: Collection[InputKind] = ()) -> bool:
         """Whether the method needs or uses an input if it also has those of `beside`."""

@@ -103,8 +103,8 @@ def neighbours_in_space(space: TokenSpace, inputs: Inputs) -> Mixture:
     return weigh_neighbours(found, space.source, space.target, temperature=inputs.temperature)
 
 
-def _build(inputs: Inputs, subwords: Subwords, method: str) -> Initialisation:
-    space = inputs.token_space(subwords, words=inputs.options)
+def _build(inputs: Inputs, subwords: Subwords, method: str, words: WordComposition | None = None) -> Initialisation:
+    space = inputs.token_space(subwords, words=words)
     special_tokens = special(inputs.source, inputs.target, overrides=inputs.overrides)
     mixture = first_of(special_tokens, neighbours_in_space(space, inputs), method=method)
     return Initialisation(mixture, rotation=space.rotation)
@@ -127,7 +127,7 @@ METHODS.add(
         becomes="its nearest source tokens in aligned vectors, built from words",
         evidence="vectors or text of both languages, a dictionary",
         paper="Minixhofer et al. 2022, Appendix D",
-        build=lambda inputs: _build(inputs, "words", "wechsel-tfr"),
+        build=lambda inputs: _build(inputs, "words", "wechsel-tfr", inputs.own_options(WordComposition)),
         uses=("vectors", "dictionary", "neighbours", "overrides"),
         options=WordComposition,
     ),

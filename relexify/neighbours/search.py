@@ -6,7 +6,7 @@ key whose product is below t − 2ε is none of them. All other keys are candida
 float64. The result is therefore the same to the last bit for all first passes.
 
 Columns of a block are divided into groups, and t is the k-th largest maximum of a group. Candidates are in groups whose
-maximum is large enough, so one streaming pass of `maximum` and small selections replace a selection over the whole row.
+maximum is large enough, so one streaming pass of maxima and small selections replace a selection over the whole row.
 Rows that occur several times are searched once.
 """
 
@@ -159,7 +159,8 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
         return time.thread_time() - start, [*result]
 
     product, cores = float32_product(keys), available_cores()
-    # In 8 bits, torch holds two copies of the keys for every thread. They may take as much memory as keys or blocks do.
+    # In 8 bits, torch holds up to two copies of the keys for every thread. They may take as much memory as the keys
+    # or the blocks do.
     is_affordable = 2 * cores * keys.size <= max(keys.nbytes, cores * BLOCK_BYTES)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
@@ -204,10 +205,10 @@ def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.nda
     keys = scores.shape[1]
     # With as many groups as members of chosen groups, both selections are equally small.
     groups = min(max(k, round(sqrt(keys * k * EXPECTED))), keys)
-    best = scores[:, :groups].copy()
-    for start in range(groups, keys, groups):
-        member = scores[:, start : start + groups]
-        np.maximum(best[:, : member.shape[1]], member, out=best[:, : member.shape[1]])
+    whole = keys - keys % groups
+    best = scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1)
+    rest = scores[:, whole:]  # groups with a member more than others
+    np.maximum(best[:, : rest.shape[1]], rest, out=best[:, : rest.shape[1]])
     lowest = np.partition(best, groups - k, axis=1)[:, groups - k] - margins
     rows, chosen = np.nonzero(best >= lowest[:, None])
     limits, first = lowest[rows], rows * keys + chosen

@@ -16,7 +16,7 @@ from relexify.errors import InputError, first_line
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.names import resolve
 from relexify.text import Corpus
-from relexify.tokens import backend_of, keep_marks, train_joint_wordpiece, train_tokenizer_like
+from relexify.tokens import backend_of, keep_marks, lower_dotless_i, train_joint_wordpiece, train_tokenizer_like
 
 __all__ = [
     "check_encoding",
@@ -28,8 +28,8 @@ __all__ = [
 
 MOST_TEXT = 500_000_000
 """Bytes of text that a tokenizer is trained on, at most."""
-MARKS_TEXT = 500_000
-"""Characters from all over a text that tell whether it has combining marks."""
+SAMPLED_TEXT = 500_000
+"""Characters from all over a text that show whether it has combining marks, or an ı."""
 _MESSAGE = "\u2063message\u2063"
 """A message that no template contains."""
 _LOADING = ("is_local", "local_files_only")
@@ -65,8 +65,9 @@ def train_tokenizer(
     """Train a tokenizer for the language of a corpus, built like another tokenizer.
 
     Of a corpus with more than `MOST_TEXT` bytes, a sample is used: all its different words have to be in memory. If the
-    text has combining marks, words are not cut at them, and none are deleted, even if the other tokenizer does so; but
-    for some models, transformers would not load such a tokenizer as it was saved, and then it is built like the other.
+    text has combining marks, words are not cut at them, and none are deleted, even if the other tokenizer does so. If
+    the text tells i and ı apart, a tokenizer in lower case does so too. But for some models, transformers would not
+    load such a tokenizer as it was saved, and then it is built like the other.
 
     Args:
         corpus: A `Corpus`, or what `Corpus.open` takes: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
@@ -77,16 +78,28 @@ def train_tokenizer(
     whole = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
     text = whole.bounded(MOST_TEXT)
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
-    if (backend := keep_marks(backend_of(pattern), text.sample_throughout(MARKS_TEXT))) is not None:
+    sample = text.sample_throughout(SAMPLED_TEXT)
+    for adapted, good, bad in (
+        (
+            keep_marks,
+            "the text has combining marks: the tokenizer is not to cut words at them, nor to delete them",
+            "cuts words at combining marks, or deletes them, so the text takes more tokens",
+        ),
+        (
+            lower_dotless_i,
+            "the text tells i and ı apart: the tokenizer is to write I as ı and İ as i in lower case",
+            "writes I and İ with the wrong letters in lower case, so words at the start of a sentence differ",
+        ),
+    ):
+        if (backend := adapted(backend_of(pattern), sample)) is None:
+            continue
         changed = _wrapped(backend, pattern, unk_token=pattern.unk_token)
         if config is None or _is_loaded_unchanged(changed, config):
-            logger.info("the text has combining marks: the tokenizer is not to cut words at them, nor to delete them")
+            logger.info(good)
             pattern = changed
         else:
             logger.warning(
-                "the tokenizer cuts words at combining marks, or deletes them, so the text takes more tokens: for "
-                "models of type %s, transformers loads no other tokenizer",
-                config.model_type,
+                "the tokenizer %s: for models of type %s, transformers loads no other tokenizer", bad, config.model_type
             )
     return train_tokenizer_like(pattern, lambda: iter(text), vocab_size, size=text.size())
 

@@ -221,7 +221,7 @@ def _choose_prompt(paragraphs: Sequence[str]) -> str:
 
 
 def _write_material(material: Material, folder: Path) -> None:
-    """Write the texts and the dictionary, so that people can look at them."""
+    """Write the texts and the dictionary, for the user to look at."""
     texts = {"english.txt": material.english, _TEXT: material.invented, _HELD_OUT: material.held_out}
     for file, lines in texts.items():
         write_file(folder / file, "\n".join(lines) + "\n")

@@ -1,8 +1,8 @@
 """Run a recipe: its steps one after the other, then its tasks.
 
 Each step takes the model that the one before it wrote. Intermediate models are in `OUTPUT.work` until the last step has
-written the output and its tasks are evaluated. Killed at any moment, the same command resumes; a finished run is
-recognised by everything that its result depends on, by content.
+written the output and its tasks are evaluated. If the process is killed, the same command resumes. A finished run is
+recognised by the content of everything that its result depends on.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from relexify.errors import InputError
 from relexify.methods.registry import METHODS
 from relexify.recipes.file.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
-from relexify.steps import STEPS, RunContext, Step
+from relexify.steps import STEPS, RunContext, Step, methods_of
 from relexify.storage.documents import without_documents
 from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
-from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, TRAININGS
+from relexify.storage.revisions import RUN_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.text import Corpus
 from relexify.training.distributed import started_processes
@@ -63,7 +63,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
 
     Args:
         recipe: With at least one step.
-        device: Where to search and score; training uses what there is.
+        device: Where to search and score; training uses a GPU if there is one.
         overwrite: Replace the output, and unfinished work of another run.
 
     Returns:
@@ -143,18 +143,11 @@ def run_identity(context: RunContext) -> dict[str, object]:
 
 def run_revisions(tables: Mapping[str, Any]) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a run; tasks have one of their own."""
-    found = {
-        "evidence": EVIDENCE,
-        "tokenizers": TOKENIZERS,
-        "priors": PRIORS,
-        "scores": SCORES,
-        "trainings": TRAININGS,
-    }
-    methods = {table: str(getattr(options, "method", None)) for table, options in tables.items()}
-    return found | {f"{table}.method": METHODS[name].revision for table, name in methods.items() if name in METHODS}
+    methods = {f"{table}.method": METHODS[name].revision for table, name in methods_of(tables).items()}
+    return {**RUN_REVISIONS, **methods}
 
 
-def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
+def run_steps(steps: Sequence[Step[Any, Any]], context: RunContext, work: Path) -> str:
     """Run steps that others follow, except those that an earlier call finished.
 
     Args:
@@ -175,7 +168,7 @@ def run_steps(steps: Sequence[Step], context: RunContext, work: Path) -> str:
     return model
 
 
-def run_step(step: Step, context: RunContext, model: str, output: Path) -> Any:
+def run_step(step: Step[Any, Any], context: RunContext, model: str, output: Path) -> Any:
     """Run one step, in all processes of a distributed launch or in the first one."""
     options, processes = context.tables[step.table], started_processes()
     if step.distributed:

@@ -20,7 +20,7 @@ from relexify.recipes.file.tasks import TaskEntry
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_json
-from relexify.storage.revisions import TASKS as TASKS_REVISION
+from relexify.storage.revisions import TASK_SCORES
 from relexify.text.remote import is_hub_data_set
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _fingerprints(entries: Sequence[TaskEntry]) -> list[str]:
     """Return what the scores on each task depend on, which includes the tasks that a task starts from."""
     keys: dict[str, str] = {}
     for entry in entries:
-        keys[entry.title] = fingerprint((entry, TASKS_REVISION, None if entry.start is None else keys[entry.start]))
+        keys[entry.title] = fingerprint((entry, TASK_SCORES, None if entry.start is None else keys[entry.start]))
     return list(keys.values())
 
 

@@ -183,8 +183,9 @@ class Comparison:
     @property
     def step_size(self) -> str:
         """Tokens per step as text; a range if they differ between runs, since little text is trained in small steps."""
-        sizes = sorted({round(self.tokens_per_step(run)) for run in self.curves} - {0})
-        return " to ".join(f"{size:,}" for size in (sizes[0], sizes[-1])[: len(sizes)]) if sizes else "0"
+        sizes = {round(self.tokens_per_step(run)) for run in self.curves} - {0}
+        least, most = min(sizes, default=0), max(sizes, default=0)
+        return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
     def save(self, path: str | Path) -> Path:
         """Write as json."""

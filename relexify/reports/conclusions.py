@@ -1,4 +1,4 @@
-"""What follows from a comparison: which run is the best, and whether that can be concluded from so much training."""
+"""What follows from a comparison: which run is the best, and whether the training was long enough to tell."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from relexify.pretrained.loading import load_config
 from relexify.reports.transfer_command import source_title
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
-from relexify.storage.notes import read_notes
+from relexify.storage.notes import Notes, read_notes
 from relexify.systems.transfer.assessment.start import BASELINES, start_of
 from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.training.curve import Curve
@@ -87,14 +87,14 @@ def render_card(folder: Path, repository: str | None = None) -> str:
 def _metadata(
     folder: Path,
     history: Sequence[Mapping[str, Any]],
-    notes: Mapping[str, Any],
+    notes: Notes,
     task: str,
     scores: Mapping[str, float],
 ) -> str:
     """Return the metadata of the card in YAML, as the Hub reads it."""
     commands = [provenance.get("command", {}) for provenance in history]
     source, base = str(commands[0].get("model") or ""), str(commands[-1].get("model") or "")
-    # The name of a folder on somebody's machine means nothing to others.
+    # A folder on the machine of the user means nothing to others.
     base = PACKAGED[base].base_model if base in PACKAGED else base
     card = ModelCardData(
         # That of the last transfer; only transfers have this option.
@@ -122,7 +122,7 @@ def _metadata(
     return str(card.to_yaml()).strip()
 
 
-def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
+def _scores(notes: Notes, curve: Curve | None) -> dict[str, float]:
     """Return the bits per byte that were measured, by the model that they are of."""
     if curve is None:
         start = start_of(notes)
@@ -143,8 +143,8 @@ def _scores(notes: Mapping[str, Any], curve: Curve | None) -> dict[str, float]:
     return scores
 
 
-def _about_scores(notes: Mapping[str, Any], scores: Mapping[str, float]) -> str:
-    """Say what was measured, and what the rows of the table are that only readers of the documentation know."""
+def _about_scores(notes: Notes, scores: Mapping[str, float]) -> str:
+    """Say what was measured, and explain the rows of the table that only readers of the documentation know."""
     explained = {
         BASELINES["random"]: "the same tokenizer with embeddings drawn at random",
         BASELINES["shuffle"]: "the same tokenizer with the embeddings of the source model at random tokens",
@@ -163,7 +163,7 @@ def _written_by(provenance: Mapping[str, Any]) -> str:
     return (f"{written}, with the seed {seed}" if seed is not None else written) + ".\n"
 
 
-def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any], curve: Curve | None) -> str:
+def _description(history: Sequence[Mapping[str, Any]], notes: Notes, curve: Curve | None) -> str:
     """Say where the model comes from, what was changed, and how it was trained."""
     commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
@@ -191,7 +191,7 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Mapping[str, Any],
     return " ".join(sentences) + "\n"
 
 
-def _is_untrained_transfer(notes: Mapping[str, Any]) -> bool:
+def _is_untrained_transfer(notes: Notes) -> bool:
     return "graft" in notes and not notes.get("pruned") and "training" not in notes
 
 
@@ -203,7 +203,7 @@ def _usage(model: str, loader: str) -> str:
     )
 
 
-def _limitations(notes: Mapping[str, Any], curve: Curve | None) -> str:
+def _limitations(notes: Notes, curve: Curve | None) -> str:
     """Return a list of what a user must know before using the model."""
     found = []
     verdict = verdict_of(notes)

@@ -13,9 +13,11 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.cuda import has_cuda
 from relexify.pretrained.kinds import read_config_file
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
+from relexify.storage.notes import Notes, recorded_command
 from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
+from relexify.systems.transfer.tokenizer_choice import recorded_choice
 from relexify.text import TextInput
 from relexify.training.curve import Curve
 from relexify.training.options import DECAYING, Training
@@ -46,7 +48,7 @@ class NextStep(NamedTuple):
 
 def after_transfer(
     folder: Path,
-    notes: Mapping[str, Any],
+    notes: Notes,
     *,
     name: Path | None = None,
     corpus: TextInput | None = None,
@@ -61,7 +63,7 @@ def after_transfer(
         corpus: Its text, if not as the notes name it.
         held_out: Its held-out text, if not as the notes name it.
     """
-    model, command = name or folder, dict((notes.get("provenance") or {}).get("command", {}))
+    model, command = name or folder, dict(recorded_command(notes))
     command |= {key: text for key, text in (("corpus", corpus), ("held_out", held_out)) if text is not None}
     inspecting = shlex.join(["relexify", "inspect", str(model)])
     verdict = verdict_of(notes)
@@ -75,7 +77,7 @@ def after_transfer(
         ]
     if verdict is not None and verdict.start == "poor":
         repair = _transfer_again(model, command, verdict.changes)
-        # A repaired transfer comes first: nobody should train a model for days that was found to be a poor start.
+        # A repaired transfer comes first: a model that was found to be a poor start is not worth days of training.
         training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if repair.commands else []
         return [repair, *training, NextStep("To see what its tokens are made from:", [inspecting])]
     steps = [NextStep("Next, inspect some tokens:", [inspecting])]
@@ -85,9 +87,9 @@ def after_transfer(
     return [*steps, _train(folder, str(model), f"{model}-trained", command)]
 
 
-def after_failed_check(folder: Path, notes: Mapping[str, Any]) -> list[NextStep]:
+def after_failed_check(folder: Path, notes: Notes) -> list[NextStep]:
     """Return what to do about a folder that is broken, by its `relexify.json`."""
-    command = (notes.get("provenance") or {}).get("command", {})
+    command = recorded_command(notes)
     broken = f"{folder} is broken: restore an intact copy, or"
     if "training" in notes or "model" not in command:
         return [NextStep(f"{broken} write it again, with --overwrite and the command that wrote it.", [])]
@@ -97,7 +99,7 @@ def after_failed_check(folder: Path, notes: Mapping[str, Any]) -> list[NextStep]
 
 def after_training(
     model: Path,
-    notes: Mapping[str, Any],
+    notes: Notes,
     curve: Curve | None,
     *,
     again: Callable[..., str] | None = None,
@@ -154,7 +156,7 @@ def _train(folder: Path, model: str, output: str, command: Mapping[str, Any]) ->
     if longest is not None:  # the model cannot read the default, on any device
         training += ["--length", str(longest)]
         short = _SHORT
-    if has_cuda():  # training uses CUDA or a CPU, whatever the transfer ran on
+    if has_cuda():  # training uses CUDA or a CPU, on whichever device the transfer ran
         return NextStep("Train it:", [shlex.join(training)])
     title = f"Try a short training; on a GPU, leave out {' '.join(short)}:"
     return NextStep(title, [shlex.join([*training, *short])])
@@ -177,8 +179,8 @@ def _length_below(folder: Path, length: int) -> int | None:
 def _transfer_again(model: Path, command: Mapping[str, Any], changes: Mapping[str, str | None]) -> NextStep:
     """Return how to repair a transfer, and the command that repeats it with some options changed, to another folder."""
     advice = "Next, repair what was found before you transfer it again"
-    has_tokenizer = command.get("tokenizer") is not None or command.get("donor") is not None
-    if not changes or ("vocab_size" in changes and has_tokenizer):  # the same command would give the same result
+    # With any other vocabulary than a trained one, the same command would give the same result.
+    if not changes or ("vocab_size" in changes and not recorded_choice(command).is_trained):
         return NextStep(f"{advice}.", [])
     if "vocab_size" in changes:
         advice = "Next, transfer it with a larger vocabulary"
@@ -206,9 +208,7 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
     return shlex.join([*words, "--output", f"{model}-advice"])
 
 
-def _train_otherwise(
-    model: Path, notes: Mapping[str, Any], curve: Curve, again: Callable[..., str] | None
-) -> NextStep | None:
+def _train_otherwise(model: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None) -> NextStep | None:
     """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
     training, outcome = notes.get("training") or {}, judge_training(curve, selected_step(notes, curve)).outcome
     if again is None:

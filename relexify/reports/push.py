@@ -52,7 +52,7 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
     card = render_card(folder, repository)
     write_file(record_file(folder / CARD), card)
     if "graft" in notes and not re.search(r"^language:", card, re.MULTILINE):
-        logger.warning("the model card names no language: transfer with --set language=CODE, or edit it on the Hub")
+        logger.warning("the model card names no language: transfer with `language=CODE`, or edit it on the Hub")
     api = HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)

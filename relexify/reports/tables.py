@@ -261,7 +261,7 @@ def _perplexity(score: Statistic) -> str:
 
 def _not_reached(comparison: Comparison, run: str) -> str:
     steps = comparison.mean_curve(run).last.step
-    return f"not within {steps:,} step{'s' * (steps != 1)}"
+    return f"not within {steps:,} {'step' if steps == 1 else 'steps'}"
 
 
 def _factor(factor: float) -> str:

@@ -9,7 +9,7 @@ before the first label.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +20,23 @@ from relexify.pretrained.architecture import IGNORED, Architecture, encoder_fram
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.scoring.score import WINDOW
 from relexify.text import make_encodable
-from relexify.tokens import encoder_of, separator_of
+from relexify.tokens import encoder_of, normaliser_of, separator_of
 
-__all__ = ["MASK_STRIDE", "HeldOut", "held_out_windows", "sample_size", "warn_about_unknown"]
+__all__ = [
+    "MASK_STRIDE",
+    "HeldOut",
+    "held_out_windows",
+    "sample_size",
+    "warn_about_normalisation",
+    "warn_about_unknown",
+]
 
 MASK_STRIDE = 7
 """A masked language model has one token in this many masked at a time: about the 15 % that it was trained with."""
 UNKNOWN_SHARE = 0.01
 """Warn if more than this share of the tokens is unknown."""
+NORMALISED_SHARE = 0.02
+"""Warn if the tokenizer's normaliser changes the size of the text by more than this share of its bytes."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +90,7 @@ def held_out_windows(
     if (stream == separator).all():
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it knows")
     warn_about_unknown(tokenizer, stream)
+    warn_about_normalisation(tokenizer, lines)
     if kind == "decoder":
         start = text_start(tokenizer)
         inputs, labels = begin_windows(start, *_decoder_windows(stream, separator, length - extra_length(start)))
@@ -112,6 +122,27 @@ def warn_about_unknown(tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -
     if share > UNKNOWN_SHARE:
         logger.warning(
             "%.1f %% of the held-out tokens are unknown to the tokenizer: the scores are too good", 100 * share
+        )
+
+
+def warn_about_normalisation(tokenizer: PreTrainedTokenizerFast, lines: Sequence[str]) -> None:
+    """Warn if the tokenizer shortens a text before it reads it, since bits are divided by the bytes of the whole text.
+
+    Args:
+        tokenizer: The tokenizer.
+        lines: The text.
+    """
+    if (normalise := normaliser_of(tokenizer)) is None:
+        return
+    # Without white space, which BERT's normaliser puts around ideographs
+    before, after = (
+        sum(len("".join(text.split()).encode()) for text in texts) for texts in (lines, map(normalise, lines))
+    )
+    if abs(before - after) > NORMALISED_SHARE * before:
+        logger.warning(
+            "the tokenizer normalises the text to %.0f %% of its bytes before it reads it: compare these bits per byte "
+            "only with those of tokenizers that do the same",
+            100 * after / before,
         )
 
 

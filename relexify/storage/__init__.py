@@ -4,7 +4,8 @@ fingerprint.py   one name for everything that a result depends on, by content
 revisions.py     what to raise when the code computes something else
 cache.py         results of slow steps, found again by their fingerprint, with checksums
 notes.py         read `relexify.json`, the notes of an output
-notes_schema.py  what its entries are, and validation of a file that somebody edited
+notes_schema.py  validate its entries, whose shapes the packages that write them register
+shapes.py        shapes of json values, for messages that name the key that is wrong
 work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
 checkpoints.py   seal, find and rotate the checkpoints of a training
 files.py         write files and folders atomically, and check what may be replaced

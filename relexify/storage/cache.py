@@ -60,7 +60,7 @@ def cached(
 
     Args:
         kind: What it is, such as `"mixture"`; entries of one kind are in one folder.
-        key: Everything that the result depends on, whatever `fingerprint` takes.
+        key: Everything that the result depends on, of any type that `fingerprint` accepts.
         make: Computes the result.
         save: Writes it into an empty folder.
         load: Reads it from that folder; raises `InputError` if the content is invalid.

@@ -1,6 +1,6 @@
 """Documents: files that describe a finished output folder to its readers, such as a model card.
 
-Upper packages register them, by file name; whatever writes an output calls `write_documents` when it is complete.
+Upper packages register them, by file name; code that writes an output calls `write_documents` when it is complete.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ The entry `files` lists everything that relexify wrote there. A checkpoint has a
 _FILES = "files"
 _SPACE_ADVICE = "free some space, or choose another output"
 _FOREIGN_AGE = 7 * 24 * 3600.0
-"""Seconds after which a temporary of another machine, whose processes cannot be checked, counts as left over."""
+"""Seconds after which a temporary file of another machine, whose processes cannot be checked, counts as abandoned."""
 _TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
 """The rest of a temporary name after `.NAME.`; older versions did not write the machine."""
 

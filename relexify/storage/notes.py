@@ -1,4 +1,4 @@
-"""Read the notes of a folder that relexify wrote, `relexify.json`: what the folder is, and how it was made."""
+"""Read `relexify.json`, the notes of a folder that relexify wrote: its content, and how it was made."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from relexify.storage.notes_schema import check_notes
 __all__ = [
     "FINISHED",
     "REVISIONS",
+    "Notes",
     "finished_run",
     "inherited_notes",
     "output_notes",
     "read_as",
     "read_entry",
     "read_notes",
+    "recorded_command",
 ]
 
 FINISHED = "finished"
@@ -28,7 +30,10 @@ FINISHED = "finished"
 REVISIONS = "revisions"
 """The entry with the revisions of the code that made it, by the name of the run."""
 
-Kind = TypeVar("Kind")
+Record = TypeVar("Record")
+
+Notes = Mapping[str, Any]
+"""The content of a `relexify.json`, by entry; each entry that is read was validated (`notes_schema.py`)."""
 
 
 def read_notes(folder: str | Path) -> dict[str, Any]:
@@ -53,10 +58,16 @@ def read_entry(folder: str | Path, name: str) -> Any:
     return notes[name]
 
 
-def read_as(kind: type[Kind], entry: Mapping[str, Any]) -> Kind:
+def read_as(record: type[Record], entry: Mapping[str, Any]) -> Record:
     """Return a validated entry as the dataclass that it was written from; keys that it does not have are left out."""
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in entry.items() if name in known})
+    known = {each.name for each in fields(record)}  # type: ignore[arg-type]
+    return record(**{name: value for name, value in entry.items() if name in known})
+
+
+def recorded_command(notes: Notes) -> Mapping[str, Any]:
+    """Return the options of the command that wrote a model, such as a transfer; empty if they are not recorded."""
+    command: Mapping[str, Any] = (notes.get("provenance") or {}).get("command", {})
+    return command
 
 
 def output_notes(folder: str | Path) -> dict[str, Any]:

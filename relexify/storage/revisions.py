@@ -3,39 +3,53 @@
 Results are found again by their inputs: cached tokenizers and scores, finished and unfinished outputs, trials of a
 comparison, cells of a grid, seeds of a task. A revision is raised here when the code gives another result for the same
 inputs. Cached results are then computed again, and results in folders of the user are rejected instead of being used or
-combined with new ones. Methods have revisions of their own (`Method.revision`).
+combined with new ones. The sets of revisions that results depend on are declared here too. Methods have revisions of
+their own (`Method.revision`), which transfers and recipes add.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from relexify.errors import OutputError
 
 __all__ = [
     "EVIDENCE",
     "PRIORS",
+    "RUN_REVISIONS",
     "SCORES",
-    "TASKS",
+    "TASK_SCORES",
     "TOKENIZERS",
     "TRAININGS",
+    "TRAINING_REVISIONS",
+    "TRANSFER_REVISIONS",
     "changed_revisions",
     "check_revisions",
 ]
 
-EVIDENCE = 3
+EVIDENCE = 4
 """What several methods have in common: how tokens are matched with dictionaries and with each other."""
-TOKENIZERS = 3
+TOKENIZERS = 4
 """Trained tokenizers."""
-PRIORS = 2
+PRIORS = 3
 """Unigram priors."""
 SCORES = 3
 """Bits per byte and perplexity."""
 TRAININGS = 4
 """Models that were trained on text."""
-TASKS = 4
+TASK_SCORES = 4
 """Scores on tasks, by fine-tuning, parsing and probing."""
+
+TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(
+    {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES}
+)
+"""What the result of a transfer depends on, besides its method."""
+TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "trainings": TRAININGS})
+"""What the result of a training depends on, with any number of phases."""
+RUN_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TRAINING_REVISIONS})
+"""What the model of a recipe depends on, besides its methods; scores on tasks have a revision of their own."""
 
 
 def changed_revisions(before: object, now: Mapping[str, int]) -> str:
@@ -43,7 +57,7 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
 
     Args:
         before: The revisions that the result was made with, as they were read; anything else counts as none.
-        now: Those of today.
+        now: The current ones.
     """
     known = before if isinstance(before, Mapping) else {}
     if now and not known:
@@ -57,7 +71,7 @@ def changed_revisions(before: object, now: Mapping[str, int]) -> str:
 
 
 def check_revisions(output: Path, before: object, now: Mapping[str, int]) -> None:
-    """Validate that an output, which was made with the same inputs, is what this relexify would make.
+    """Validate that an output, which was made with the same inputs, is what this version of relexify would make.
 
     Args:
         output: The folder.

@@ -1,7 +1,7 @@
 """Parts of a result that several processes compute, on one host or on several that share the cache.
 
-A part that is there is complete and intact, or counts as missing. Nobody waits for anybody: whoever needs a part that
-is missing computes it. So processes that die, or that do not share a cache after all, cost nothing but time.
+A part is complete and intact, or counts as missing. No process waits for another: one that needs a missing part
+computes it. So a process that dies, or that does not share the cache after all, costs only time.
 """
 
 from __future__ import annotations

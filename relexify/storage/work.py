@@ -1,7 +1,7 @@
 """Work folders: where a run keeps unfinished work, and how it finds finished work again.
 
     work = WorkFolder(output, "training", identity, overwrite=overwrite)
-    if work.is_finished():                       # the output is already the result of this very run
+    if work.is_finished():                       # the output is already the result of this run
         work.clear()
         return load(output)
     with work.claim():                           # OUTPUT.training is ours: same identity, no other process
@@ -10,8 +10,8 @@
         with work.finish() as folder:            # OUTPUT appears complete, or not at all
             save(folder)
 
-Killed at any moment, the same command continues from what is there. `identity` is everything that the result depends
-on; a folder that belongs to another run is rejected, and the message names the first value that differs.
+If the process is killed, the same command resumes from whatever is already there. `identity` is everything that the
+result depends on; a folder that belongs to another run is rejected, and the message names the first value that differs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 RUN_FILE = "run.json"
 """The identity of the run that a work folder belongs to."""
 _ATTEMPTS = 10
-"""How often a folder is created that other processes keep removing."""
+"""How often to try to create a folder that other processes keep removing."""
 _CONTENTS = {
     "model": "model",
     "tokenizer": "tokenizer",
@@ -54,7 +54,7 @@ _CONTENTS = {
     "held_out": "held-out text (`held_out`, `held_out_bytes`)",
     "pairs": "parallel text (`bitext`)",
 }
-"""Inputs that count by their content, by their key in an identity, and as messages call them."""
+"""Inputs that are compared by content: their key in an identity, and their name in messages."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learning_rate)")
 
@@ -103,7 +103,7 @@ class WorkFolder:
         return self._notes({})
 
     def is_finished(self) -> bool:
-        """Whether the output is already the result of this very run."""
+        """Whether the output is already the result of this run."""
         return self._is_result() and not self.made_by_others()
 
     def made_by_others(self) -> str:
@@ -131,7 +131,7 @@ class WorkFolder:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """Create the folder or continue in it, and keep other processes out of it.
+        """Create the folder, or resume the work in it, and keep other processes out of it.
 
         Raises:
             InputError: It belongs to another run and may not be replaced, or another process is using it.
@@ -175,7 +175,7 @@ class WorkFolder:
         Args:
             notes: What `relexify.json` says about the result, besides which run it is the result of.
         """
-        # An older result of this very run may always be replaced.
+        # An older result of the same run may always be replaced.
         with write_folder(self.output, overwrite=self.overwrite or self.is_finished()) as folder:
             yield folder
             _write_notes(folder, self._notes({**read_notes(folder), **(notes or {})}))
@@ -190,8 +190,8 @@ class WorkFolder:
     def clear(self) -> None:
         """Remove the work folder, if it is one."""
         if (self.path / RUN_FILE).exists():
-            # The identity goes late: a folder without it would not be recognised as ours after a kill, nor if something
-            # in it cannot be removed. The lock goes last: it keeps other processes out until then.
+            # The identity is removed late: if the process is killed, or something cannot be removed, the folder must
+            # still be recognised as ours. The lock is removed last: it keeps other processes out until then.
             with suppress(OSError):  # another process may have claimed the folder once the lock was gone
                 self._remove_work()
                 for name in (RUN_FILE, LOCK_FILE):
@@ -263,7 +263,7 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     if before is None and (before := read_json(path)) is None:  # again: another process may have just written it
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
     if before == {} and here:
-        raise InputError(f"{folder} holds work that is half removed; {restart_advice(folder)}")
+        raise InputError(f"{folder} holds work that was only partly removed; {restart_advice(folder)}")
     revisions = [each.pop(REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
     then, now = _leaves(before), _leaves(here)
     if differing := sorted(name for name in {*then, *now} if then.get(name) != now.get(name)):
@@ -329,7 +329,7 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
 
 
 def _is_content(name: str, *values: object) -> bool:
-    """Whether a value of an identity says nothing to people: a hash, or one of several numbers about an input."""
+    """Whether a value of an identity means nothing to a reader: a hash, or one of several numbers about an input."""
     *tables, _ = re.split(r"[.\[]", name)
     return not _CONTENTS.keys().isdisjoint(tables) or any(_DIGEST.fullmatch(str(value)) for value in values)
 

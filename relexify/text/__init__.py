@@ -14,7 +14,7 @@ invented.py, prose.py            an invented language and English prose, for the
 """
 
 from relexify.text.casing import capitalised, has_dotless_i, spellings
-from relexify.text.corpus import HELD_OUT_EVERY, Corpus, NoText, TextInput, TextSource
+from relexify.text.corpus import HELD_OUT_EVERY, Corpus, NoText, TextInput, TextSource, paragraph_digest
 from relexify.text.encodable import count_bytes, make_encodable
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
@@ -36,6 +36,7 @@ __all__ = [
     "invent",
     "is_unspaced",
     "make_encodable",
+    "paragraph_digest",
     "spellings",
     "split_words",
     "train_segmenter",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from relexify.storage.files import format_size
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source, TextFile
 
-__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource"]
+__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource", "paragraph_digest"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,10 +68,12 @@ class Corpus:
     Attributes:
         sources: Files, data sets or text in memory, in order.
         parts: The parts that were selected, each from the one before; none for the whole text.
+        excluded: Text whose paragraphs are left out.
     """
 
     sources: tuple[Source, ...]
     parts: tuple[Part, ...] = ()
+    excluded: Corpus | None = None
 
     @classmethod
     def open(cls, source: TextSource, *, text_field: str = "text") -> Corpus:
@@ -115,6 +118,7 @@ class Corpus:
             NoText: There is no text at all.
         """
         empty = True
+        left_out = self._left_out
         for source in self.sources:
             for document in source.documents():
                 if self.parts:
@@ -122,10 +126,14 @@ class Corpus:
                     if not all(part.holds(encoded) for part in self.parts):
                         continue
                 for line in _lines(document):
+                    if left_out and paragraph_digest(line) in left_out:
+                        continue
                     empty = False
                     yield line
         if empty:
-            if self.parts:
+            if self.excluded is not None:
+                Corpus(self.sources, self.parts).ensure_text()  # which says so, if there is no text at all
+            elif self.parts:
                 Corpus(self.sources).ensure_text()  # which says so, if there is no text at all
             raise NoText(self._no_text())
 
@@ -141,6 +149,10 @@ class Corpus:
         purpose = f"hold out one line in {every}"  # of few lines, all may be on either side
         training, held_out = Part(every, 1, every, salt, purpose), Part(every, 0, 1, salt, purpose)
         return self._part(training), self._part(held_out)
+
+    def without(self, held_out: Corpus) -> Corpus:
+        """Leave out the paragraphs of a held-out text, whatever their Unicode form and the white space around them."""
+        return replace(self, excluded=held_out)
 
     def subsample(self, limit: int, seed: int = 0) -> Corpus:
         """Select about `limit` bytes of text (UTF-8, with a newline after each paragraph).
@@ -264,9 +276,15 @@ class Corpus:
     @cached_property
     def _fingerprint(self) -> str:
         prints = [source.fingerprint() for source in self.sources]
+        if self.excluded is not None:
+            prints.append(f"without {self.excluded.fingerprint()}")
         if len(prints) == 1 and not self.parts:
             return prints[0]
         return hashlib.sha256("\n".join([*prints, *map(repr, self.parts)]).encode()).hexdigest()
+
+    @cached_property
+    def _left_out(self) -> frozenset[bytes]:
+        return frozenset(map(paragraph_digest, self.excluded)) if self.excluded is not None else frozenset()
 
     @cached_property
     def text_bytes(self) -> int:
@@ -274,7 +292,7 @@ class Corpus:
         return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in self)
 
     def _part(self, part: Part) -> Corpus:
-        return Corpus(self.sources, (*self.parts, part))
+        return replace(self, parts=(*self.parts, part))
 
     def _salt(self, draw: bytes = b"") -> bytes:
         """Return a distinct salt for every nested selection, so that a part of a part is selected independently."""
@@ -283,6 +301,10 @@ class Corpus:
 
     def _no_text(self) -> str:
         """Return an error message for a corpus without text."""
+        if self.excluded is not None:
+            return (
+                f"{self.name} has no text but that of {self.excluded.name}: give other text to train on or to hold out"
+            )
         if self.parts:
             purpose = self.parts[-1].purpose
             return f"{self.name} has too few different lines to {purpose}: give more text, or use more of it"
@@ -295,6 +317,15 @@ TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] 
 """What `Corpus.open` takes: files, data sets of the Hub or in memory, or an opened corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """An option that names text, as `Corpus.open` or `Bitext.open` takes it, or holds an opened corpus."""
+
+
+def paragraph_digest(paragraph: str) -> bytes:
+    """Return 16 bytes that identify a held-out paragraph, so that not all of them must be held in memory.
+
+    White space around it does not count, nor does its Unicode form: é may be one character, or two.
+    """
+    text = unicodedata.normalize("NFC", paragraph.strip())
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _lines(document: str) -> Iterable[str]:

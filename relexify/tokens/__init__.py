@@ -8,6 +8,7 @@ encoding.py        encode running text
 pieces.py          split target tokens into source tokens
 training.py        train a tokenizer that is built like another
 marks.py           words with combining marks, which many tokenizers cut or delete
+dotless_i.py       lower case in Turkish, Azerbaijani and Tatar
 wordpiece.py       train WordPiece such that the result depends on the text alone
 joint.py           one vocabulary for several languages
 extension.py, merges.py   add tokens of a second language, and learn their merges
@@ -15,6 +16,7 @@ pruning.py         remove tokens that a text never uses
 rebuilding.py      change the vocabulary of a tokenizer, which the two above do
 """
 
+from relexify.tokens.dotless_i import lower_dotless_i
 from relexify.tokens.encoding import Encoder, StreamEncoding, encoder_of, separator_of
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
@@ -57,6 +59,7 @@ __all__ = [
     "extend_tokenizer",
     "interleave_lines",
     "keep_marks",
+    "lower_dotless_i",
     "normaliser_of",
     "prune_tokenizer",
     "separator_of",

@@ -25,6 +25,8 @@ __all__ = ["Spelling", "TokenForm", "TokenizerFamily", "spelling_of"]
 
 METASPACE = "▁"
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]")
+"""The ideographs that BERT's normaliser puts spaces around."""
 
 
 class TokenForm(NamedTuple):
@@ -88,12 +90,14 @@ class Spelling:
         prefix: Marks a piece inside a word (WordPiece's `##`).
         suffix: Marks the last piece of a word (`</w>` of the earliest BPE).
         byte_fallback: Whether `<0xC3>` is the name of a byte.
+        isolates_ideographs: Whether every ideograph is a word of its own (BERT's), so that `##中` is never used.
     """
 
     family: TokenizerFamily
     prefix: str = ""
     suffix: str = ""
     byte_fallback: bool = False
+    isolates_ideographs: bool = False
 
     def read(self, token: str) -> TokenForm:
         """Return the canonical form of a token of the model's vocabulary."""
@@ -117,6 +121,10 @@ class Spelling:
             return _from_surface(token)
         return self.read(token)
 
+    def isolates(self, text: str) -> bool:
+        """Whether a text is a single character that is always a word of its own."""
+        return self.isolates_ideographs and _IDEOGRAPH.fullmatch(text) is not None
+
     def is_byte_name(self, token: str) -> bool:
         """Whether the token is the name of a byte (`<0xC3>`), which is used for unknown characters only."""
         return self.byte_fallback and _BYTE_FALLBACK.fullmatch(token) is not None
@@ -139,7 +147,11 @@ def spelling_of(backend: Tokenizer) -> Spelling:
     state = json.loads(backend.to_str())  # with every token and merge: a tenth of a second for 50,000 tokens
     model = state["model"]
     if model["type"] == "WordPiece":
-        return Spelling(TokenizerFamily.WORDPIECE, prefix=model["continuing_subword_prefix"])
+        return Spelling(
+            TokenizerFamily.WORDPIECE,
+            prefix=model["continuing_subword_prefix"],
+            isolates_ideographs=backend.normalizer is not None and backend.normalizer.normalize_str("中") == " 中 ",
+        )
     if (
         model["type"] == "Unigram"
         or "Metaspace" in parts

@@ -33,6 +33,8 @@ def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[li
             pieces.append([])
         elif (same := splitter.source.same(target, id)) is not None:
             pieces.append([same])
+        elif target.spelling.isolates(form.text):  # in running text, it mostly follows another one without a space
+            pieces.append(splitter.split(form._replace(starts_word=False)))
         else:
             pieces.append(splitter.split(form))
     return pieces
@@ -120,4 +122,12 @@ class _PieceSplitter:
             return [self.source.ids[name] for name in names if spelling.byte_fallback and name in self.source.ids]
         if self._normalise is not None and not form.is_byte:
             form = form._replace(text=self._normalise(form.text))
-        return [token.id for token in self.backend.model.tokenize(spelling.write(form))] if form.text else []
+        if not form.text:
+            return []
+        words = [form]
+        if spelling.isolates_ideographs and not form.is_byte:
+            # The normaliser puts spaces around ideographs, and what comes after them is a word of its own too.
+            first, *others = form.text.split()
+            starts_word = form.starts_word or spelling.isolates(first)
+            words = [TokenForm(first, starts_word), *(TokenForm(other, starts_word=True) for other in others)]
+        return [token.id for word in words for token in self.backend.model.tokenize(spelling.write(word))]

@@ -73,7 +73,14 @@ class Vocabulary:
         """Return the token of this vocabulary with the same form as token `id` of another vocabulary, if any."""
         if self.spelling == other.spelling and other.tokens[id] in self.ids:
             return self.ids[other.tokens[id]]
-        return self.ids_by_form.get(other.forms[id])
+        form = other.forms[id]
+        # A character that is always a word of its own says nothing about the space before it.
+        if self.spelling.isolates(form.text):
+            return self.ids_by_form.get(form._replace(starts_word=True))
+        if other.spelling.isolates(form.text):
+            inside = self.ids_by_form.get(form._replace(starts_word=False))
+            return self.ids_by_form.get(form) if inside is None else inside
+        return self.ids_by_form.get(form)
 
     def find(self, word: str) -> list[int]:
         """Return the ids of the tokens whose spelling or text is `word`, best match first."""

@@ -16,4 +16,5 @@ summary.py    the result in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
 checks.py, trainable.py  validation before any work: without the model, and with its config
 recipe.py     the tables `[training]` and `[fresh]`
+notes.py      what a training writes into `relexify.json`
 """

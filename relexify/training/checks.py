@@ -10,7 +10,7 @@ from pathlib import Path
 
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import finished_run, output_notes
-from relexify.storage.revisions import SCORES, TRAININGS
+from relexify.storage.revisions import TRAINING_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.training.options import Training
 from relexify.training.plan import count_steps
@@ -43,7 +43,7 @@ def prepare_training(
         OutputError: The output exists and may not be replaced, would replace an input, or cannot be written.
     """
     steps = count_steps(training)
-    work = WorkFolder(output, "training", revisions={"scores": SCORES, "trainings": TRAININGS}, overwrite=overwrite)
+    work = WorkFolder(output, "training", revisions=TRAINING_REVISIONS, overwrite=overwrite)
     for folder in (work.output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     before = output_notes(work.output).get("training") or {}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relexify.steps import STEPS, RunContext, Step, StepTraining
+from relexify.steps import STEPS, RunContext, Step, StepComparison, StepReport, StepTraining, Variant
 from relexify.storage.work import WorkFolder
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
@@ -66,9 +66,9 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
     from relexify.pretrained.quiet import save_model
     from relexify.pretrained.tokenizers import save_tokenizer
 
-    later = [name for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]
-    seeds = (getattr(context.tables[name], "seed", None) for name in sorted(later, key=lambda name: STEPS[name].order))
-    seed = int(next((seed for seed in seeds if seed is not None), 0))
+    later = [STEPS[name] for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]
+    later.sort(key=lambda step: step.order)
+    seed = next((step.seed(context.tables[step.table]) for step in later if step.seed is not None), 0)
     identity = {"model": Path(model), "changes": dict(changes), "seed": seed}
     work = WorkFolder(output, "fresh", identity, overwrite=context.overwrite)
     if work.is_finished():
@@ -81,41 +81,44 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
     return output
 
 
-STEPS.add(
-    "fresh",
-    Step(
-        table="fresh",
-        options=dict,
-        order=20,
-        summary="Start from random parameters; the keys are fields of the model's config that are to change.",
-        check=lambda options, context: None,
-        run=run_fresh,
-        conflicts={"transfer": 'a transfer keeps the inner parameters; method = "fullrand" starts without them'},
-        reshapes=True,
-    ),
+def _vary(options: Training, variant: Variant) -> Training:
+    # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.
+    return replace(options, seed=variant.seed, keep_best=options.selects_best)
+
+
+_FRESH: Step[dict[str, Any], Path] = Step(
+    table="fresh",
+    options=dict,
+    order=20,
+    summary="Start from random parameters; the keys are fields of the model's config that are to change.",
+    check=lambda options, context: None,
+    run=run_fresh,
+    conflicts={"transfer": 'a transfer keeps the inner parameters; method = "fullrand" starts without them'},
+    reshapes=True,
 )
 
-STEPS.add(
-    "training",
-    Step(
-        table="training",
-        options=Training,
-        order=40,
-        summary="Train the model on the corpus, and score it on held-out text along the way.",
-        check=check_training_step,
-        run=run_training_step,
-        inputs=lambda options: (options.source_corpus, options.source_held_out),
-        validate=validate_training,
+_TRAINING: Step[Training, TrainingResult] = Step(
+    table="training",
+    options=Training,
+    order=40,
+    summary="Train the model on the corpus, and score it on held-out text along the way.",
+    check=check_training_step,
+    run=run_training_step,
+    load=load_result,
+    validate=validate_training,
+    inputs=lambda options: (options.source_corpus, options.source_held_out),
+    seed=lambda options: options.seed,
+    distributed=True,
+    training=StepTraining(
+        settings=lambda options: options,
         load=load_result,
-        summarise=summarise_training,
-        distributed=True,
-        training=StepTraining(settings=lambda options: options, load=load_result, table="training"),
-        varies={
-            "plan": lambda options, plan: replace(options, plan=plan),
-            # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.
-            "seed": lambda options, seed: replace(options, seed=seed, keep_best=options.selects_best),
-            "snapshots": lambda options, steps: replace(options, snapshots=steps),
-        },
-        incomparable=lambda options: _STAGES if options.stages else "",
+        table="training",
+        with_plan=lambda options, plan: replace(options, plan=plan),
+        with_snapshots=lambda options, snapshots: replace(options, snapshots=snapshots),
     ),
+    comparison=StepComparison(vary=_vary, incomparable=lambda options: _STAGES if options.stages else ""),
+    report=StepReport(summarise=summarise_training),
 )
+
+STEPS.add("fresh", _FRESH)
+STEPS.add("training", _TRAINING)

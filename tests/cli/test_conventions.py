@@ -21,6 +21,7 @@ from rich.console import Console
 
 from relexify.cli import console
 from relexify.cli.app import app
+from relexify.cli.option_names import OptionNames
 from relexify.pretrained import cuda
 from relexify.systems.transfer import cost
 from tests import pico
@@ -238,11 +239,25 @@ def test_an_output_may_lie_in_the_folder_of_a_model(world, tmp_path):
 
 
 def test_messages_spell_options_as_the_command_does():
-    console.set_options_of_command(["held_out", "overwrite"])
+    names = OptionNames(frozenset(["held_out", "overwrite"]))
     message = "give text (`held_out`), or do not score (`score=false`), or set `neighbours`; see `Corpus.open`"
-    assert console.spell_options(message) == (
+    assert names.spell(message) == (
         "give text (--held-out), or do not score (--set score=false), or set --set neighbours=…; see `Corpus.open`"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "spelled"),
+    [
+        ("`my.file` lacks a column", "`my.file` lacks a column"),
+        ("`elephants` has no row, `it`s either`", "`elephants` has no row, `it`s either`"),
+        ("a lone ` before `held_out`", "a lone ` before --held-out"),
+        ("`iconv -f utf-16 -t utf-8`, `score", "`iconv -f utf-16 -t utf-8`, `score"),
+        ("`KEY=` leaves out `training.steps=5`", "--set KEY= leaves out --set training.steps=5"),
+    ],
+)
+def test_only_names_of_options_are_spelled_in_another_way(message, spelled):
+    assert OptionNames(frozenset(["held_out"])).spell(message) == spelled
 
 
 MODEL = "smollm2-135m"

@@ -23,10 +23,22 @@ def test_given_held_out_text_leaves_the_corpus_whole(tmp_path):
     assert (list(evidence.corpus), list(evidence.held_out)) == (["one", "two"], ["three"])
 
 
+def test_held_out_paragraphs_are_left_out_of_the_corpus(tmp_path):
+    corpus, held_out = tmp_path / "corpus.txt", tmp_path / "held.txt"
+    corpus.write_text("Die Tür.\nSie liest.\n  Er ging. \n")
+    held_out.write_text("Er ging.\nDie Tu\u0308r.\n")  # the umlaut as two characters
+    evidence = open_evidence(corpus, held_out=held_out)
+    assert list(evidence.corpus) == ["Sie liest."]
+    assert fingerprint(evidence.corpus) != fingerprint(Corpus.open(corpus))
+    with pytest.raises(InputError, match=r"held.txt has no text but that of .*corpus.txt: give"):
+        open_evidence(held_out, held_out=corpus)
+    assert len(list(open_evidence(corpus, held_out=held_out, scored=False).corpus)) == 3
+
+
 def test_a_corpus_that_is_held_out_completely_is_rejected(tmp_path):
     one, two = tmp_path / "one.txt", tmp_path / "two.txt"
-    for file in (one, two):
-        file.write_text("a line\n" * 3)
+    one.write_text("a line\n" * 3)
+    two.write_text("another line\n" * 3)
     with pytest.raises(InputError, match=r"one.txt is both the corpus and the held-out text"):
         open_evidence(one, held_out=[one, two])
     open_evidence([one, two], held_out=two)

@@ -128,6 +128,16 @@ def test_the_correction_is_measured_and_applied_twice(monkeypatch):
     assert twice.report.divergence_after < 0.9 * once.report.divergence_after
 
 
+def test_special_tokens_that_do_not_occur_keep_their_rows():
+    result = grafted("llama untied")
+    special = set(result.tokenizer.all_special_ids)
+    before = result.model.get_output_embeddings().weight.detach().clone()
+    add_unigram_prior(result.model, result.tokenizer, LINES)
+    changed = (result.model.get_output_embeddings().weight != before).any(dim=1)
+    assert {id for id in special if changed[id]} == {separator_of(result.tokenizer)}
+    assert changed[[id for id in range(len(result.tokenizer)) if id not in special]].all()
+
+
 def test_an_encoder_does_not_expect_separators_which_are_never_masked():
     result = grafted("bert")
     add_unigram_prior(result.model, result.tokenizer, LINES)

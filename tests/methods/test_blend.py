@@ -19,11 +19,12 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality
 from relexify.evidence.vectors import SubwordVectors
 from relexify.methods.fvt import fvt, pieces
-from relexify.methods.inputs import AlignedBy, Inputs
+from relexify.methods.inputs import Inputs
 from relexify.methods.parts.copying import shared
 from relexify.methods.parts.token_space import TokenSpace
 from relexify.methods.parts.translated_neighbours import translated_neighbours
 from relexify.methods.parts.translations import translations
+from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Origin, mixture_of_rows, softmax_weights

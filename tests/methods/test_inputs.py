@@ -22,6 +22,7 @@ from relexify.methods.parts import token_space
 from relexify.methods.parts import vectors as vectors_module
 from relexify.methods.parts.copying import special
 from relexify.methods.parts.token_space import WordComposition
+from relexify.methods.parts.vector_alignment import align_vectors
 from relexify.methods.parts.vectors import embedding_vectors, identical_words, trained_vectors
 from relexify.methods.registry import METHODS
 from relexify.methods.wechsel import vector_neighbours
@@ -94,11 +95,11 @@ def test_a_failure_while_vectors_are_trained_reaches_the_caller():
 
 
 def test_vectors_from_files_and_from_text_are_those_of_their_own_language(inputs, tmp_path):
-    source, target, _ = inputs._word_vectors()
+    source, target, _ = inputs.word_vectors()
     assert "river" in source.words
     target.save(tmp_path / "target.safetensors")
     evidence = replace(inputs.evidence, target_vectors=tmp_path / "target.safetensors")
-    again, loaded, tokens_in_space = replace(inputs, evidence=evidence)._word_vectors()
+    again, loaded, tokens_in_space = replace(inputs, evidence=evidence).word_vectors()
     assert list(loaded.words) == list(target.words)
     assert list(again.words) == list(source.words)
     assert tokens_in_space is None
@@ -119,7 +120,7 @@ def test_without_vectors_or_text_the_embedding_replaces_them(inputs):
     assert not inputs.reads_own_embedding
     alone = replace(inputs, evidence=replace(inputs.evidence, source_corpus=None))
     assert alone.reads_own_embedding
-    source, _, tokens_in_space = alone._word_vectors()
+    source, _, tokens_in_space = alone.word_vectors()
     assert source.width == 16
     assert tokens_in_space is not None
 
@@ -139,20 +140,19 @@ def test_copies_with_other_neighbours_share_the_vectors_and_the_search(inputs, m
 def test_all_identical_words_align_the_vectors_of_ramen_and_only_long_ones_others(inputs):
     plain = inputs.token_space(with_dictionary=False).rotation
     long = replace(inputs, aligned_by="identical").token_space().rotation
-    shared = [word for word in inputs._word_vectors()[0].words if word in inputs._word_vectors()[1].index]
+    shared = [word for word in inputs.word_vectors()[0].words if word in inputs.word_vectors()[1].index]
     words = [word for word in shared if any(map(str.isalnum, word))]
     assert plain.pairs_used == len(words) > long.pairs_used
     assert long.pairs_used == sum(len(word) >= 4 or word.isdigit() for word in words)
 
 
-def test_a_dictionary_that_is_spelled_like_the_text_aligns_vectors_in_another_unicode_form(inputs):
+def test_a_dictionary_that_is_spelled_like_the_text_aligns_vectors_in_another_unicode_form():
     rows = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     words, composed = [f"word{n}" for n in range(40)], [f"nước{n}" for n in range(40)]
     apart = [unicodedata.normalize("NFD", word) for word in composed]
     lexicon = BilingualLexicon(tuple(zip(words, apart, strict=True)))
-    given = replace(inputs, evidence=replace(inputs.evidence, lexicon=lexicon))
     for spelling in (composed, apart):
-        assert given._align(WordVectors(words, rows), WordVectors(spelling, rows), True).coverage == 1
+        assert align_vectors(WordVectors(words, rows), WordVectors(spelling, rows), lexicon).coverage == 1
 
 
 def test_a_random_rotation_replaces_the_alignment_as_a_control(inputs):
@@ -181,7 +181,7 @@ def test_tokens_are_composed_of_the_words_and_frequencies_that_are_given(inputs,
     (tmp_path / "counts.tsv").write_text("river\t3\nhouse\t2\nteacher\t1\n")
     words = WordComposition(top_words=2, source_frequencies=tmp_path / "counts.tsv")
     space = replace(inputs, options=words).token_space("words", words=words)
-    source, target = space.rotation.apply(*inputs._word_vectors()[:2])
+    source, target = space.rotation.apply(*inputs.word_vectors()[:2])
     counts = {"river": 3.0, "house": 2.0, "teacher": 1.0}
     expected = subwords_from_words(SOURCE, source, frequencies=counts, top_words=2)
     assert np.array_equal(space.source.matrix, expected.matrix)

@@ -11,6 +11,7 @@ import pytest
 from tokenizers import normalizers, pre_tokenizers
 from transformers import (
     AutoTokenizer,
+    BertConfig,
     GPT2Config,
     LlamaConfig,
     PreTrainedTokenizerFast,
@@ -201,6 +202,35 @@ def test_an_uncased_tokenizer_keeps_letters_that_are_not_only_accents(line, form
     assert unicodedata.normalize(
         "NFC", target.backend_tokenizer.normalizer.normalize_str(line)
     ) == unicodedata.normalize("NFC", line.lower())
+
+
+@pytest.mark.parametrize("config", [None, BertConfig()])
+def test_an_uncased_tokenizer_lower_cases_i_and_dotless_i_apart(tmp_path, config):
+    line = "İyi günler, ışık ve kırmızı elma ısıtır mı"
+    target = tokenizers.train_tokenizer(
+        Corpus.from_lines([line] * 50), like=pico.wordpiece(), vocab_size=150, config=config
+    )
+    for text, small in [
+        ("Işık", "ışık"),
+        ("KIRMIZI", "kırmızı"),
+        ("İyi", "iyi"),
+        ("I\u0307yi", "iyi"),
+        ("ISITIR", "ısıtır"),
+    ]:
+        assert target(text).input_ids == target(small).input_ids
+        assert normaliser_of(target)(text) == normaliser_of(target)(small)
+    assert target("Iyi").input_ids != target("iyi").input_ids
+    if config is not None:
+        config.save_pretrained(tmp_path)
+    tokenizers.save_tokenizer(target, tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path)(line).input_ids == target(line).input_ids
+
+
+def test_other_languages_keep_the_usual_lower_case():
+    target = tokenizers.train_tokenizer(
+        Corpus.from_lines(["It is in Istanbul"] * 50), like=pico.wordpiece(), vocab_size=150
+    )
+    assert normaliser_of(target)("ISTANBUL") == "istanbul"
 
 
 def test_a_text_without_marks_has_the_layout_of_the_source_tokenizer():

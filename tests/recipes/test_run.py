@@ -82,7 +82,7 @@ def test_a_mistake_that_a_step_finds_leaves_no_work_in_the_way_of_the_corrected_
 def test_a_finished_run_of_other_code_is_rejected_or_repeated(write, tmp_path, monkeypatch):
     recipe = read_recipe(write('[transfer]\nmethod = "fvt"\nvocab_size = 300\n'))
     run_recipe(recipe)
-    monkeypatch.setattr(running, "TOKENIZERS", running.TOKENIZERS + 1)
+    monkeypatch.setattr(running, "RUN_REVISIONS", {**running.RUN_REVISIONS, "tokenizers": 99})
     with pytest.raises(OutputError, match=r"out was made by another version .*\(changed: tokenizers\): .*`overwrite`"):
         run_recipe(recipe)
     run_recipe(recipe, overwrite=True)

@@ -153,7 +153,7 @@ def test_scores_of_other_code_are_measured_again(tmp_path, monkeypatch):
     scores = TaskScores("ner", None, ((Score("ner", "F1", 0.5, True, 8, "entities"),),))
     write_output_scores(tmp_path, [entry], [scores])
     assert output_scores(tmp_path, [entry]) == (scores,)
-    monkeypatch.setattr(tasks, "TASKS_REVISION", tasks.TASKS_REVISION + 1)
+    monkeypatch.setattr(tasks, "TASK_SCORES", tasks.TASK_SCORES + 1)
     assert output_scores(tmp_path, [entry]) == ()
 
 

@@ -80,6 +80,12 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
             "Next, transfer it with a larger vocabulary:",
             "--dictionary d.tsv --vocab-size 32000 --method blend",
         ),
+        (  # with a donor that the method does not use, the vocabulary is trained all the same
+            {"vocab_size": 300, "donor": "bert"},
+            {"vocab_size": "32000"},
+            "Next, transfer it with a larger vocabulary:",
+            "--dictionary d.tsv --donor bert --vocab-size 32000 --method blend",
+        ),
     ],
 )
 def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes_before_it_is_trained(
@@ -120,7 +126,14 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
     assert pruning == "relexify prune gpt2 en-pruned --corpus a.txt --corpus b.txt"
 
 
-@pytest.mark.parametrize(("command", "changes"), [({}, {}), ({"tokenizer": "small"}, {"vocab_size": "32000"})])
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ({}, {}),
+        ({"tokenizer": "small"}, {"vocab_size": "32000"}),
+        ({"donor": "small", "method": "clp"}, {"vocab_size": "32000"}),
+    ],
+)
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
     notes = {
         "provenance": {"command": {**MADE, **command}},

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED
 from relexify.scoring import HeldOut, held_out_windows, sample_size
+from relexify.scoring.windows import warn_about_normalisation
 from tests import pico
 
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -206,3 +207,18 @@ def test_only_the_devices_that_training_uses_score_on_more_text():
     assert {sample_size(None, device) for device in ("cuda", "cuda:1")} == {400_000}
     assert {sample_size(None, device) for device in ("cpu", "cpu:0", "mps")} == {8_192}
     assert sample_size(500, "cuda") == sample_size(500, "cpu") == 500
+
+
+@pytest.mark.parametrize(
+    ("layout", "text", "is_changed"),
+    [
+        (pico.qwen_layout, "Tie\u0302\u0301ng Vie\u0323\u0302t", True),  # composed, it has fewer bytes
+        (pico.qwen_layout, "Ti\u1ebfng Vi\u1ec7t", False),
+        (pico.wordpiece, "été à l'île", True),
+        (pico.wordpiece, "THE RIVER 中国 大学", False),  # spaces around ideographs are no text
+        (pico.byte_level, "Tie\u0302\u0301ng", False),
+    ],
+)
+def test_a_normaliser_that_shortens_the_text_is_reported(layout, text, is_changed, caplog):
+    warn_about_normalisation(layout(), [text] * 3)
+    assert ("of its bytes before it reads it" in caplog.text) == is_changed

@@ -22,8 +22,10 @@ from relexify.reports.model_card import render_card
 from relexify.scoring import Score
 from relexify.storage.files import MARKER, record_file
 from relexify.storage.notes import inherited_notes, output_notes, read_notes
-from relexify.storage.notes_schema import _ENTRIES, check_notes
+from relexify.storage.notes_schema import NOTES, check_notes
+from relexify.storage.shapes import OptionalShape
 from relexify.systems.transfer.assessment.start import DictionaryCheck, ExtensionCheck, TextCoverage
+from relexify.systems.trelm import notes as trelm_notes
 from relexify.training.curve import Curve, Measurement
 from relexify.training.result import load_result
 from tests import pico
@@ -147,8 +149,13 @@ def test_checks_of_a_model_survive_every_edit(model, edited, part):
     ],
 )
 def test_every_field_that_is_read_again_is_validated(entry, kind):
-    shape = getattr(_ENTRIES[entry], "shape", _ENTRIES[entry])
+    shape = NOTES[entry].shape
+    shape = shape.shape if isinstance(shape, OptionalShape) else shape
     assert {*shape.required, *shape.optional} == {each.name for each in fields(kind)}
+
+
+def test_every_field_of_a_score_in_the_notes_of_trelm_is_validated():
+    assert {*trelm_notes._SCORE.required, *trelm_notes._SCORE.optional} == {each.name for each in fields(Score)}
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_work_that_is_half_removed_is_not_resumed(tmp_path: Path, monkeypatch: p
         with pytest.raises(KeyboardInterrupt), work(tmp_path, {"steps": 5}, overwrite=True).claim():
             pass
     for identity in (IDENTITY, {"steps": 5}):
-        with pytest.raises(InputError, match="half removed"), work(tmp_path, identity).claim():
+        with pytest.raises(InputError, match="partly removed"), work(tmp_path, identity).claim():
             pass
     with work(tmp_path, overwrite=True).claim():
         assert not (tmp_path / "out.training" / "grafted").exists()

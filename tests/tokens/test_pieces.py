@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from relexify.methods.parts.copying import shared
 from relexify.tokens import TokenForm, encode_words, source_pieces, vocabulary_of
 from tests import pico
 
@@ -86,3 +88,39 @@ def test_padding_and_truncation_in_the_file_of_a_tokenizer_change_no_pieces(fami
     target = vocabulary_of(pico.pair("gpt2")[1])
     assert source_pieces(padded, target) == source_pieces(plain, target)
     assert padded.backend_tokenizer.padding is not None, "the tokenizer itself was changed"
+
+
+def bert_with_ideographs() -> Tokenizer:
+    """A tokenizer whose normaliser puts spaces around ideographs, although each has a token inside words too."""
+    tokens = ["[UNK]", *"中国大学as", *(f"##{each}" for each in "中国大学as")]
+    backend = Tokenizer(models.WordPiece({token: id for id, token in enumerate(tokens)}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=False)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return backend
+
+
+@pytest.mark.parametrize("family", [pico.byte_level, pico.unigram])
+def test_ideographs_are_split_as_a_bert_reads_them_in_running_text(family):
+    source, target = bert_with_ideographs(), family(["中国大学 中国 大学 大as"] * 50)
+    source_vocabulary, vocabulary = vocabulary_of(source), vocabulary_of(target)
+    compared = 0
+    for form, row in zip(vocabulary.forms, source_pieces(source, vocabulary), strict=True):
+        if (form.text and set(form.text) <= set("中国大学")) or form.text.startswith("大"):
+            compared += len(form.text) > 1
+            assert [source_vocabulary.tokens[id] for id in row] == source.encode(form.text).tokens
+    assert compared
+
+
+@pytest.mark.parametrize("family", [pico.byte_level, pico.unigram])
+def test_an_ideograph_is_the_same_token_as_that_which_a_bert_uses(family):
+    bert, other = bert_with_ideographs(), family(["中 国 大 学 中国大学"] * 50)
+    berts, others = vocabulary_of(bert), vocabulary_of(other)
+    single = [id for id, form in enumerate(others.forms) if form.text in set("中国大学")]
+    assert single
+    rows = shared(bert, other).weights
+    for id in single:
+        assert [berts.tokens[found] for found in rows[[id]].indices] == [others.forms[id].text]
+    rows = shared(other, bert).weights
+    for token in "中国大学":
+        found = rows[[berts.ids[token]]].indices
+        assert [others.forms[id].text for id in found] == [token]

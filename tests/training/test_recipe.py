@@ -13,7 +13,7 @@ import relexify.training.recipe  # noqa: F401 (registers the steps)
 from relexify.errors import InputError
 from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_model
-from relexify.steps import STEPS, RunContext
+from relexify.steps import STEPS, RunContext, Variant
 from relexify.text import Corpus
 from relexify.training.options import Stage
 from tests.training.runs import TRAINING, Run, assert_same_bits
@@ -64,10 +64,11 @@ def test_a_fresh_model_has_the_changed_config_and_the_seed_of_the_training(run_o
 
 
 def test_the_runs_of_a_comparison_do_not_decide_for_themselves_which_model_they_keep(run_of):
-    vary = STEPS["training"].varies["seed"]
+    vary, text = STEPS["training"].comparison.vary, Corpus.open(run_of().corpus)
+    variant = Variant(3, text, text)
     own = replace(SHORT, plan="relexify", learning_rate=None)
-    assert (vary(own, 3).seed, vary(own, 3).keep_best) == (3, False)
-    assert vary(replace(own, patience=2), 3).keep_best
+    assert (vary(own, variant).seed, vary(own, variant).keep_best) == (3, False)
+    assert vary(replace(own, patience=2), variant).keep_best
 
 
 def modified(folder: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import unicodedata
 from collections.abc import Iterable
 from itertools import chain
 
@@ -16,8 +17,8 @@ __all__ = ["find_overlap", "report_overlap"]
 
 logger = logging.getLogger(__name__)
 
-_SENTENCE_ENDS = re.compile(r"(?<=[.!?…؟۔।॥።፧։]['\"”’»)\s])\s*|(?<=[。！？｡។။])")
-"""Also those of Arabic script, Devanagari, Ethiopic, Armenian, Khmer and Burmese."""
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?…؟۔।॥።፧։]['\"”’»)\s])\s*|(?<=[。！？｡។။])|(?<=[\u0370-\u03ff\u1f00-\u1fff];)\s+")
+"""Also those of Arabic script, Devanagari, Ethiopic, Armenian, Khmer, Burmese and Greek, whose question mark is `;`."""
 
 
 def find_overlap(
@@ -25,7 +26,8 @@ def find_overlap(
 ) -> np.ndarray:
     """Return the indices of the pairs with a side whose sentences all occur in text of its language, int64 [n].
 
-    Case, punctuation and white space do not count: a translation of a test sentence is as telling if it ends otherwise.
+    Case, punctuation, white space and Unicode form do not count: a translation of a test sentence is as telling if it
+    ends otherwise.
 
     Args:
         pairs: Sentences of the source language and of the target language.
@@ -60,6 +62,6 @@ def _sentences(text: str) -> set[str]:
     """Return the words of every sentence of a paragraph, sentences without any left out."""
     sentences = (
         " ".join(word for word in split_words(sentence) if any(map(str.isalnum, word)))
-        for sentence in _SENTENCE_ENDS.split(text.casefold())
+        for sentence in _SENTENCE_ENDS.split(unicodedata.normalize("NFC", text).casefold())
     )
     return {sentence for sentence in sentences if sentence}

@@ -61,12 +61,12 @@ class Correspondences:
 def find_correspondences(
     lexicon: BilingualLexicon, source_index: Mapping[str, int], target_index: Mapping[str, int]
 ) -> Correspondences:
-    """Find each dictionary entry in two vocabularies, in three spellings per side.
+    """Find each dictionary entry in two vocabularies, in three or four spellings per side.
 
-    A word is looked up as it is, in lower case and in title case, and every combination found on both sides counts. So
-    a lower-case pair counts four times: on each side, the word itself equals its lower case. WECHSEL weights its
-    dictionary this way, and its rotations are reproduced only with these repeats. Upper and lower case are those of
-    the language: its words in the dictionary show whether it has an i without a dot, as Turkish does.
+    A word is looked up as it is, in lower case and in title case ("Don'T" also as "Don't"), and every combination found
+    on both sides counts. So a lower-case pair counts four times: on each side, the word itself equals its lower case.
+    WECHSEL weights its dictionary this way, and its rotations are reproduced only with these repeats. Upper and lower
+    case are those of the language: its words in the dictionary show whether it has an i without a dot, as Turkish does.
 
     Args:
         lexicon: The dictionary.

@@ -30,7 +30,7 @@ __all__ = ["FEWEST_WORDS", "DictionarySize", "EvidenceWorth", "held_out_words", 
 HELD_OUT_SHARE = 10
 """One target word in this many is held out."""
 FEWEST_WORDS = 30
-"""With fewer held-out words, the share of those that are found says nothing."""
+"""With fewer held-out words, the share of those that are found is too noisy."""
 OTHER_WORDS = 50
 """Other words that each held-out word is compared with."""
 SHARES = (0.25, 0.5, 1.0)

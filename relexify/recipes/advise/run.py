@@ -58,7 +58,7 @@ _TOKENS_OF_A_WORD = 4
 
 
 LEVEL = 0.05
-"""Difference of held-out words that says nothing about the order after training: in Swahili, `trans-tokens` was ahead
+"""Difference of held-out words that does not predict the order after training: in Swahili, `trans-tokens` was ahead
 of `blend` by 0.02, and in Uyghur, `wechsel` by 0.01, and `blend` was the best in both after 250 steps."""
 
 
@@ -207,7 +207,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
 
 def _plan(options: Advise, runs: Sequence[Run]) -> str:
     """Return a sentence that names the methods to try, and those that are added only to compare with."""
-    work = f"{len(runs)} method{'s' * (len(runs) != 1)}, "
+    work = f"{len(runs)} {'method' if len(runs) == 1 else 'methods'}, "
     work += f"each trained for {options.steps:,} steps" if options.steps else "not trained"
     added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]
     tried = ", ".join(run.name for run in runs if run.name not in added)
@@ -242,7 +242,7 @@ def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
         EvidenceError: As `run_advise`.
     """
     transfer = options.transfer
-    evidence = check_transfer(transfer, shared=True)
+    evidence = check_transfer(transfer, report_unused=False)
     if not options.steps and evidence.lexicon is not None:
         _, held = split_dictionary(evidence.lexicon)
         if len(held) * _TOKENS_OF_A_WORD < FEWEST_WORDS:
@@ -295,7 +295,7 @@ def _build_all(
         logger.info("building %s", run.name)  # so that warnings about missing evidence are understood
         transfer = with_method(without_evidence(options.transfer, run.without), run.method or DEFAULT)
         try:
-            evidence = check_transfer(transfer, shared=True)
+            evidence = check_transfer(transfer, report_unused=False)
             target = target_tokenizer(transfer, source, evidence)
             with report_under(run.name):
                 initialise(transfer.method, method_inputs(transfer, evidence, model, source, target))

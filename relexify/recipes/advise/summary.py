@@ -89,7 +89,7 @@ def _verdict(advice: Advice) -> str:
         others = f" {', '.join(level)} {'is' if len(level) == 1 else 'are'} level with it." if level else ""
         return (
             f"Use {best}.{others} Nothing was trained: held-out words tell methods that know translations from those "
-            "that guess, but do not order the methods of either kind (--steps does)."
+            "that guess, but do not order the methods of either kind (`steps` does)."
         )
     close = [
         name for name, score in after.items() if name in METHODS and name != best and is_close(score - after[best])
@@ -103,7 +103,7 @@ def _verdict(advice: Advice) -> str:
     if (tokens := options.steps * options.batch * options.length) < FEWEST_TOKENS:
         sentence += (
             f" Each was trained on {tokens:,} tokens at most, too few to rely on: train on {FEWEST_TOKENS:,} at least "
-            "(--steps, --batch, --length)."
+            "(`steps`, `batch`, `length`)."
         )
     return sentence
 
@@ -166,15 +166,15 @@ def _worth_acquiring(advice: Advice) -> list[str]:
         sizes = ", ".join(f"{size:,} words {share:.0%}" for size, share in evidence.frequent_words.items())
         found.append(
             f"There is no dictionary. The most frequent words of the vocabulary make up this share of the text: {sizes}"
-            ". A list of their translations is the cheapest evidence to acquire (--dictionary)."
+            ". A list of their translations is the cheapest evidence to acquire (`dictionary`)."
         )
     if evidence.aligned_share is not None:
         found.append(f"Parallel text: it has translations of {evidence.aligned_share:.0%} of the tokens of the text.")
     elif transfer.bitext is None:
-        found.append("There is no parallel text (--bitext), so what it would be worth was not measured.")
+        found.append("There is no parallel text (`bitext`), so what it would be worth was not measured.")
     if transfer.source_corpus is None and transfer.source_vectors is None and not evidence.dictionary:
         found.append(
-            "Without a dictionary, text in the model's language (--source-corpus) lets methods with word vectors align "
+            "Without a dictionary, text in the model's language (`source_corpus`) lets methods with word vectors align "
             "the two languages."
         )
     return [*found, _worth_of_more_text(advice)]

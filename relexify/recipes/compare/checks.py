@@ -17,16 +17,17 @@ def check_comparable(recipe: Recipe) -> tuple[CompareOptions, TrainingSettings]:
         InputError: The recipe cannot be compared.
     """
     last = recipe.last_training
-    has_method = any("method" in step.varies for step in recipe.steps)
+    has_method = any(step.method is not None for step in recipe.steps)
     needs_method = recipe.compare is not None and any(run.method is not None for run in recipe.compare.runs)
     if recipe.compare is None or last is None or last.training is None or (needs_method and not has_method):
-        methods = tables_beside("compare", lambda step: "method" in step.varies)
+        methods = tables_beside("compare", lambda step: step.method is not None)
         trainings = tables_beside("compare", lambda step: step.training is not None)
         raise InputError(f"{recipe.source} cannot be compared: it needs {methods}, {trainings}, and [compare]")
     for step in recipe.steps:
-        if reason := step.incomparable(recipe.tables[step.table]):
+        if reason := step.comparison.incomparable(recipe.tables[step.table]):
             raise InputError(f"{recipe.source} cannot be compared: {reason}")
-        seed, seeds = getattr(recipe.tables[step.table], "seed", 0), recipe.compare.seeds
+        seed = 0 if step.seed is None else step.seed(recipe.tables[step.table])
+        seeds = recipe.compare.seeds
         if seed and seed not in seeds:
             raise InputError(
                 f"{step.table}.seed is {seed}, but a comparison takes its seeds from compare.seeds, {list(seeds)}: set "

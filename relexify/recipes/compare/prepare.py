@@ -15,7 +15,7 @@ from relexify.recipes.file.recipe import Recipe, changed_tables
 from relexify.recipes.run import run_identity, run_revisions
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
-from relexify.steps import RunContext, TrainingSettings
+from relexify.steps import RunContext, TrainingSettings, Variant
 from relexify.storage.files import is_written
 from relexify.storage.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
@@ -85,7 +85,7 @@ def texts_of_trials(corpus: TextInput, held_out: TextInput | None, size: int | N
 
 
 def size_name(size: int) -> str:
-    """Return a size as people write it: 8MB, 16MiB, 1500B."""
+    """Return a size with its unit: 8MB, 16MiB, 1500B."""
     units = ((10**6, "MB"), (2**20, "MiB"), (1, "B"))
     return next(f"{size // factor}{unit}" for factor, unit in units if size % factor == 0)
 
@@ -140,22 +140,23 @@ def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
         return Moments(0, ())
     # Only the last model has several languages, so tasks in one of them are evaluated at its end by default.
     shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
-    trainings = [step for step in recipe.steps if step.training is not None]
-    *earlier, last = [step.training.settings(recipe.tables[step.table]).steps for step in trainings if step.training]
+    trainings = [(step.table, step.training) for step in recipe.steps if step.training is not None]
+    *earlier, last = [training.settings(recipe.tables[table]).steps for table, training in trainings]
     snapshots = {share: round(share * last) for share in shares if 0 < share < 1}
-    for share, step in snapshots.items():
-        if not 0 < step < last:
+    for share, optimiser_step in snapshots.items():
+        if not 0 < optimiser_step < last:
             raise InputError(
                 f"{recipe.source}: compare.tasks_at has {share:g}, which is no step between the first and the last of "
                 f"{last:,}: leave it out, or train for more steps"
             )
-    if snapshots and "snapshots" not in trainings[-1].varies:
+    table, training = trainings[-1]
+    if snapshots and training.with_snapshots is None:
         raise InputError(
-            f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{trainings[-1].table}] keeps no models of "
-            "single steps: give 0 and 1"
+            f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{table}] keeps no models of single steps: "
+            "give 0 and 1"
         )
     first_step = sum(earlier)
-    steps = {first_step + step for step in snapshots.values()} | ({0, first_step} if 0 in shares else set())
+    steps = {first_step + each for each in snapshots.values()} | ({0, first_step} if 0 in shares else set())
     return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
 
 
@@ -172,21 +173,15 @@ def _variant(
         held_out: Text to score on.
         snapshots: Steps of the last training whose models are kept, to be evaluated on tasks.
     """
-    shared: dict[str, Any] = {
-        "without": run.without,
-        "method": run.method,
-        "aligned_by": run.aligned_by,
-        "seed": seed,
-        "corpus": corpus,
-        "held_out": held_out,
-    }
+    variant = Variant(seed, corpus, held_out, method=run.method, without=run.without, aligned_by=run.aligned_by)
     tables = changed_tables(recipe, run.changes)
     for step in recipe.steps:
-        settings = dict(shared)
-        if step is recipe.last_training:
-            # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
-            settings |= {"plan": run.plan, "snapshots": snapshots or None}
-        for name, change in step.varies.items():
-            if settings.get(name) is not None:
-                tables[step.table] = change(tables[step.table], settings[name])
+        tables[step.table] = step.comparison.vary(tables[step.table], variant)
+    # Only the last training follows the plan of a run that has one; earlier ones are the same in all runs.
+    last = recipe.last_training
+    if last is not None and last.training is not None:
+        if run.plan is not None and last.training.with_plan is not None:
+            tables[last.table] = last.training.with_plan(tables[last.table], run.plan)
+        if snapshots and last.training.with_snapshots is not None:
+            tables[last.table] = last.training.with_snapshots(tables[last.table], snapshots)
     return tables

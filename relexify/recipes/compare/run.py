@@ -38,7 +38,7 @@ def run_comparison(
     Args:
         recipe: With `[compare]`, a step that trains, and a step that has a method if the runs name one.
         only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
-        device: Where to search; training uses what there is.
+        device: Where to search; training uses a GPU if there is one.
         overwrite: Repeat trials in the output folder that belong to another recipe.
 
     Returns:
@@ -106,7 +106,7 @@ def _comparison(
         earlier=by_run(lambda result: () if result.earlier is None else (result.earlier,)),
         plans={trial.run: trial.plan for trial in trials if trial.run in results},
         costs=costs,
-        shares=by_run(lambda result: (result.shares,) if result.shares else ()),
+        shares=by_run(lambda result: (result.evidence_quality,) if result.evidence_quality else ()),
         settings={trial.run: found for trial in trials if trial.run in results and (found := _method_settings(trial))},
     )
 
@@ -116,5 +116,5 @@ def _method_settings(trial: Trial) -> dict[str, bool]:
     return {
         f"{step.table}.{key}": value
         for step in trial.steps
-        for key, value in step.method_settings(trial.context.tables[step.table]).items()
+        for key, value in step.comparison.method_settings(trial.context.tables[step.table]).items()
     }

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,7 +43,7 @@ from relexify.version import __version__
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _COST, _SHARES = "curve.json", "first_step.json", "cost.json", "shares.json"
+_CURVE, _EARLIER_CURVE, _COST, _EVIDENCE_QUALITY = "curve.json", "first_step.json", "cost.json", "shares.json"
 _TASKS, _MODEL = "tasks", "model"
 
 logger = logging.getLogger(__name__)
@@ -57,14 +58,14 @@ class TrialResult:
         tasks: The scores on tasks, in the order of training.
         earlier: The curve of the training before the last one, if there are two.
         cost: Machine, time and speed of the last training; None if the file was removed.
-        shares: How good its evidence was, see `Step.shares`.
+        evidence_quality: How good its evidence was, see `StepComparison.evidence_quality`.
     """
 
     curve: Curve
     tasks: tuple[TaskScores, ...]
     earlier: Curve | None = None
     cost: TrainingCost | None = None
-    shares: Mapping[str, float] = field(default_factory=dict)
+    evidence_quality: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Moments:
     """When the model of a trial is evaluated on tasks.
 
     Attributes:
-        first_step: Number of steps of the trainings before the last one.
-        steps: Steps, counted over all trainings, in their order; None for the end, whichever step that is.
+        first_step: Number of optimiser steps of the trainings before the last one.
+        steps: Optimiser steps, counted over all trainings, in their order; None for the end, whichever step that is.
     """
 
     first_step: int
@@ -81,15 +82,15 @@ class Moments:
 
     @property
     def snapshots(self) -> tuple[int, ...]:
-        """The steps of the last training whose models are evaluated, besides the end."""
+        """The optimiser steps of the last training whose models are evaluated, besides the end."""
         return tuple(step - self.first_step for step in self.steps if step is not None and step > self.first_step)
 
     def reached(self, curve: Curve) -> list[int | None]:
-        """Return the steps that a training reached; it may have stopped early."""
+        """Return the moments that a training reached; it may have stopped early."""
         return [step for step in self.steps if step is None or step <= self.first_step + curve.last.step]
 
     def trained(self, curve: Curve) -> list[int | None]:
-        """Return the steps that the last training reached after its start."""
+        """Return the moments that the last training reached after its start."""
         return [step for step in self.reached(curve) if step is None or step > self.first_step]
 
 
@@ -102,7 +103,7 @@ class Trial:
         title: Its name in logs.
         plan: The plan of its last training, for reports.
         context: The run with the options of the variant.
-        steps: Its steps.
+        steps: The steps of its recipe.
         tasks: What it is evaluated on.
         moments: When it is evaluated.
         languages: The languages of its last model, the source model's first, if there are several.
@@ -114,7 +115,7 @@ class Trial:
     title: str
     plan: str
     context: RunContext
-    steps: tuple[Step, ...]
+    steps: tuple[Step[Any, Any], ...]
     tasks: tuple[TaskEntry, ...]
     moments: Moments
     languages: tuple[str, ...]
@@ -135,11 +136,11 @@ class Trial:
             return False
         if is_written(self.folder / _MODEL):
             return True  # missing scores can still be measured
-        return not any(self.missing(step, self.folder / _TASKS) for step in self.moments.trained(curve))
+        return not any(self.missing(moment, self.folder / _TASKS) for moment in self.moments.trained(curve))
 
-    def missing(self, step: int | None, folder: Path) -> bool:
-        """Whether scores on tasks after a step are not in a folder yet."""
-        return None in finished_scores(self.tasks, step, folder)
+    def missing(self, moment: int | None, folder: Path) -> bool:
+        """Whether scores on tasks at a moment are not in a folder yet."""
+        return None in finished_scores(self.tasks, moment, folder)
 
 
 def check_trial(trial: Trial, recipe: Recipe) -> None:
@@ -185,8 +186,8 @@ def finished_trial(trial: Trial) -> TrialResult | None:
         return None
     scores = [
         found
-        for step in trial.moments.reached(curve)
-        for found in finished_scores(trial.tasks, step, trial.folder / _TASKS)
+        for moment in trial.moments.reached(curve)
+        for found in finished_scores(trial.tasks, moment, trial.folder / _TASKS)
     ]
     if None in scores:
         return None
@@ -210,7 +211,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
         tuple(each for each in scores if each is not None),
         earlier,
         None if cost is None else TrainingCost(**cost),
-        read_json(trial.folder / _SHARES) or {},
+        read_json(trial.folder / _EVIDENCE_QUALITY) or {},
     )
 
 
@@ -234,9 +235,9 @@ def run_trial(trial: Trial) -> TrialResult:
                 step.training.load(work.path / step.table) for step in trial.steps if step.training is not None
             ]
             curve = trainings[-1].curve
-        for step in trial.moments.trained(curve):
-            written = model if step is None else snapshot_folder(model, step - trial.moments.first_step)
-            evaluate_entries(written, trial.tasks, step, tasks, device=trial.context.device)
+        for moment in trial.moments.trained(curve):
+            written = model if moment is None else snapshot_folder(model, moment - trial.moments.first_step)
+            evaluate_entries(written, trial.tasks, moment, tasks, device=trial.context.device)
         processes.wait_for_everyone()
         if processes.is_main_process:
             with work.finish({"version": __version__}) as folder:
@@ -256,13 +257,13 @@ def run_trial(trial: Trial) -> TrialResult:
 def _evaluate_untrained(trial: Trial, folder: Path) -> None:
     """Evaluate the models before the first training and before the last one, if that is requested."""
     trainings = [number for number, step in enumerate(trial.steps) if step.training is not None]
-    for step, number in ((0, trainings[0]), (trial.moments.first_step, trainings[-1])):
-        if step in trial.moments.steps and trial.missing(step, folder):
+    for moment, number in ((0, trainings[0]), (trial.moments.first_step, trainings[-1])):
+        if moment in trial.moments.steps and trial.missing(moment, folder):
             model = run_steps(trial.steps[:number], trial.context, trial.work.path)
             # A model of one language: the source model has the other one.
             by_language = dict(zip(trial.languages, (trial.context.source_model, model), strict=False))
             models = by_language or Path(model)
-            evaluate_entries(models, trial.tasks, step, folder, device=trial.context.device)
+            evaluate_entries(models, trial.tasks, moment, folder, device=trial.context.device)
 
 
 def _save_training(trial: Trial, model: Path, trainings: Sequence[TrainingResult], folder: Path) -> None:
@@ -272,8 +273,10 @@ def _save_training(trial: Trial, model: Path, trainings: Sequence[TrainingResult
     machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     cost = TrainingCost(machine, None if last.resumed else last.seconds, last.tokens_per_second)
     write_file(folder / _COST, json.dumps(asdict(cost), indent=1) + "\n")
-    shares = {name: share for step in trial.steps for name, share in step.shares(trial.work.path / step.table).items()}
-    write_file(folder / _SHARES, json.dumps(shares) + "\n")
+    quality: dict[str, float] = {}
+    for step in trial.steps:
+        quality |= step.comparison.evidence_quality(trial.work.path / step.table)
+    write_file(folder / _EVIDENCE_QUALITY, json.dumps(quality) + "\n")
     if earlier:
         earlier[-1].curve.save(folder / _EARLIER_CURVE)
     if trial.keep_model:

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from relexify.methods.inputs import AlignedBy
+from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS
 from relexify.recipes.file.mistakes import InvalidValue
 from relexify.recipes.file.schema import Check, Convert, FolderName

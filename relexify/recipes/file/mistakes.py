@@ -100,7 +100,7 @@ class ValueOrigin:
         return f"{self.of(key)}: {key}"
 
     def table(self, key: str) -> str:
-        """Return what a table is called."""
+        """Return the name of a table for messages."""
         return f"[{key}]" if key else "the top of the file"
 
 

@@ -1,6 +1,6 @@
 """Names in a recipe: paths relative to where they were written, with `~` and `$NAME` expanded, and the way back.
 
-A path in a recipe is relative to the folder of the file; a path in an override, which somebody typed, to the current
+A path in a recipe is relative to the folder of the file; a path in an override, which the user typed, to the current
 folder.
 """
 

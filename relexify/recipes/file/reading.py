@@ -32,7 +32,7 @@ from relexify.recipes.file.mistakes import (
 )
 from relexify.recipes.file.paths import absolute_model, absolute_path, absolute_text
 from relexify.recipes.file.schema import ELSEWHERE, Check, Convert, FolderName, Key, keys_of, member_of
-from relexify.registry import choose, suggestion
+from relexify.registry import Registry, choose, suggestion
 
 __all__ = ["Location", "Reader", "build", "read_changes", "read_keys", "read_table", "read_value"]
 
@@ -146,7 +146,7 @@ def read_table(table: object, location: Location, *, options: type[Any], default
     if not is_dataclass(options):
         return dict(_ensure(dict, table))
     keys = {key.name: key for key in keys_of(options, default)}
-    readers = {name: partial(read_value, kind=key.kind, default=key.default) for name, key in keys.items()}
+    readers = {name: partial(read_value, annotation=key.annotation, default=key.default) for name, key in keys.items()}
     required = [name for name, key in keys.items() if key.default is MISSING]
     completed = _with_inherited_values(_ensure(dict, table), keys)
     values: dict[str, Any] = {}
@@ -159,44 +159,44 @@ def read_table(table: object, location: Location, *, options: type[Any], default
     return values
 
 
-def read_value(value: object, location: Location, *, kind: Any, default: Any = None) -> Any:  # noqa: PLR0911
+def read_value(value: object, location: Location, *, annotation: Any, default: Any = None) -> Any:  # noqa: PLR0911
     """Return a value of a field.
 
     Args:
         value: As TOML has it.
         location: Where it is.
-        kind: The type of the field.
+        annotation: The type of the field.
         default: The default of the field; a nested table that is given in part keeps the rest of it.
 
     Raises:
         InputError: It is invalid.
         Mistakes: Values in it are invalid.
     """
-    kind = member_of(kind)
-    origin, arguments = get_origin(kind), get_args(kind)
+    annotation = member_of(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _read_marked(value, location, kind=arguments[0], marks=arguments[1:], default=default)
+        return _read_marked(value, location, annotation=arguments[0], marks=arguments[1:], default=default)
     if origin is Literal:
         return choose(str(_ensure(str, value)), arguments, location.name)
     if origin is tuple:
         items = dict(enumerate(_ensure(list, value)))
-        return tuple(_read_parts(items, location, partial(read_value, kind=arguments[0])).values())
+        return tuple(_read_parts(items, location, partial(read_value, annotation=arguments[0])).values())
     if origin is Mapping:
-        return _read_parts(_ensure(dict, value), location, partial(read_value, kind=arguments[1]))
-    if kind is Path:
+        return _read_parts(_ensure(dict, value), location, partial(read_value, annotation=arguments[1]))
+    if annotation is Path:
         return Path(absolute_path(_ensure(str, value), location.folder))
-    if isinstance(kind, type) and is_dataclass(kind):
+    if isinstance(annotation, type) and is_dataclass(annotation):
         usual = default if is_dataclass(default) else None
-        return build(kind, read_table(value, location, options=kind, default=usual), usual)
-    if kind is float:
+        return build(annotation, read_table(value, location, options=annotation, default=usual), usual)
+    if annotation is float:
         return _read_float(value)
-    if kind is int and not -(2**63) <= _ensure(int, value) < 2**63:
+    if annotation is int and not -(2**63) <= _ensure(int, value) < 2**63:
         raise _unexpected(value, "a number of at most 64 bits")
-    return kind(_ensure(kind, value)) if kind in _EXPECTED else value
+    return annotation(_ensure(annotation, value)) if annotation in _EXPECTED else value
 
 
-def _read_marked(value: object, location: Location, *, kind: Any, marks: Collection[Any], default: Any) -> Any:
-    """Return a value of a field whose type is `Annotated[kind, *marks]`."""
+def _read_marked(value: object, location: Location, *, annotation: Any, marks: Collection[Any], default: Any) -> Any:
+    """Return a value of a field whose type is `Annotated[annotation, *marks]`."""
     for mark in marks:
         match mark:
             case "text":
@@ -205,11 +205,13 @@ def _read_marked(value: object, location: Location, *, kind: Any, marks: Collect
                 return _read_named_texts(value, location)
             case "model":
                 return absolute_model(_ensure(str, value), location.folder)
+            case Registry():
+                return choose(str(_ensure(str, value)), mark, mark.kind)
             case Mapping():
-                return choose(str(_ensure(str, value)), mark, getattr(mark, "kind", location.name))
+                return choose(str(_ensure(str, value)), mark, location.name)
             case Convert():
                 value = mark.function(value)
-    read = read_value(value, location, kind=kind, default=default)
+    read = read_value(value, location, annotation=annotation, default=default)
     for mark in marks:
         if isinstance(mark, Check):
             mark.function(read)
@@ -232,7 +234,7 @@ def _read_named_texts(value: object, location: Location) -> str | dict[str, str]
     if not isinstance(value, dict) or not value:
         raise _unexpected(value, "the name of a file, or a table with a name for each of several")
     texts = _read_parts(value, location, _read_text)
-    return {read_value(name, location, kind=FolderName): text for name, text in texts.items()}
+    return {read_value(name, location, annotation=FolderName): text for name, text in texts.items()}
 
 
 def _read_text(value: object, location: Location) -> str:
@@ -251,11 +253,11 @@ def _read_float(value: object) -> float:
     return number
 
 
-def _ensure(kind: type[Value], value: object) -> Value:
+def _ensure(expected: type[Value], value: object) -> Value:
     """Return a value if it has this type already: a number in quotes is a mistake, and `true` is no number."""
-    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+    if isinstance(value, expected) and (expected is bool or not isinstance(value, bool)):
         return value
-    raise _unexpected(value, _EXPECTED[kind])
+    raise _unexpected(value, _EXPECTED[expected])
 
 
 def _unexpected(value: object, expected: str) -> InvalidValue:
@@ -275,7 +277,7 @@ def _with_inherited_values(table: Mapping[str, Any], keys: Mapping[str, Key]) ->
     """Copy inherited values of a table into the tables of its lists that do not have their own."""
     completed = dict(table)
     for name, key in keys.items():
-        item = get_args(key.kind)[0] if get_origin(key.kind) is tuple else None
+        item = get_args(key.annotation)[0] if get_origin(key.annotation) is tuple else None
         if is_dataclass(item) and isinstance(item, type) and isinstance(table.get(name), list):
             inherited = [each.name for each in keys_of(item) if each.is_inherited]
             values = {each: table.get(each, keys[each].default) for each in inherited}

@@ -84,12 +84,12 @@ class Recipe:
     source: Path = field(default=Path(), compare=False)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Step[Any, Any]]:
         """The steps of the run in their order."""
         return sorted((STEPS[table] for table in self.tables), key=lambda step: step.order)
 
     @property
-    def last_training(self) -> Step | None:
+    def last_training(self) -> Step[Any, Any] | None:
         """The last step that trains; the runs of a comparison differ in its plan, if it has one."""
         return next((step for step in reversed(self.steps) if step.training is not None), None)
 
@@ -120,9 +120,9 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         for other, reason in step.conflicts.items():
             if name in table and other in table:
                 raise InputError(f"{origin.of()}: [{name}] and [{other}] do not go together ({reason}): leave out one")
-    kinds = get_type_hints(Recipe, include_extras=True)
+    annotations = get_type_hints(Recipe, include_extras=True)
     keys = ("title", "output", "model", "corpus", "held_out", "compare", "tasks")
-    readers: dict[str, Reader] = {key: partial(read_value, kind=kinds[key]) for key in keys}
+    readers: dict[str, Reader] = {key: partial(read_value, annotation=annotations[key]) for key in keys}
     readers |= {name: partial(read_table, options=step.options) for name, step in STEPS.items()}
     location = Location(folder_of_paths(file))
     with explained(origin):
@@ -159,10 +159,10 @@ def recipe_text(recipe: Recipe) -> str:
     Raises:
         InputError: A part of it is an object that a file cannot hold.
     """
-    kinds = get_type_hints(Recipe, include_extras=True)
+    annotations = get_type_hints(Recipe, include_extras=True)
     named = {name: getattr(recipe, name) for name in ("output", "model", "corpus", "held_out")}
     table: dict[str, Any] = {"title": recipe.title}
-    table |= {name: toml_value(value, kinds[name], name) for name, value in named.items() if value is not None}
+    table |= {name: toml_value(value, annotations[name], name) for name, value in named.items() if value is not None}
     table |= {step.table: table_of(recipe.tables[step.table]) for step in recipe.steps}
     if recipe.compare is not None:
         runs: list[str | dict[str, Any]] = []
@@ -196,7 +196,7 @@ def changed_tables(recipe: Recipe, changes: Mapping[str, Any]) -> dict[str, Any]
     return tables
 
 
-def tables_beside(other: str, suits: Callable[[Step], bool]) -> str:
+def tables_beside(other: str, suits: Callable[[Step[Any, Any]], bool]) -> str:
     """Return the tables that suit a purpose and do not conflict with another table, as a part of a message."""
     return " or ".join(f"[{name}]" for name, step in STEPS.items() if suits(step) and other not in step.conflicts)
 
@@ -239,28 +239,32 @@ def _check_encoding(file: Path, content: bytes) -> None:
 def _unencodable(value: object) -> list[str]:
     """Return the texts in a table that UTF-8 cannot encode, keys too."""
     if isinstance(value, str):
-        return [value] * any("\ud800" <= character <= "\udfff" for character in value)
-    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return [value] if any("\ud800" <= character <= "\udfff" for character in value) else []
+    parts: list[object] = []
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, list):
+        parts = value
     return [text for part in parts for text in _unencodable(part)]
 
 
 def _check_runs(recipe: Recipe, origin: ValueOrigin) -> None:
     """Validate the changes and the plan of every run of a comparison."""
     step = recipe.last_training
-    if recipe.compare is None or step is None:
+    if recipe.compare is None or step is None or step.training is None:
         return
     for index, run in enumerate(recipe.compare.runs):
         with located(origin.locate(f"compare.runs[{index}].changes")):
             tables = changed_tables(recipe, run.changes)
             for name in run.changes:
                 STEPS[name].validate(tables[name], tables)
-    if any(each.incomparable(recipe.tables[each.table]) for each in recipe.steps):
+    if any(each.comparison.incomparable(recipe.tables[each.table]) for each in recipe.steps):
         return  # `run` ignores [compare], and `compare` rejects the recipe
     for index, run in enumerate(recipe.compare.runs):
         if run.plan is None:
             continue  # trained as the recipe says
-        if "plan" in step.varies:
-            planned = step.varies["plan"](recipe.tables[step.table], run.plan)
+        if step.training.with_plan is not None:
+            planned = step.training.with_plan(recipe.tables[step.table], run.plan)
             with located(origin.locate(step.table)):
                 step.validate(planned, recipe.tables)
         else:

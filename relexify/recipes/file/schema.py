@@ -73,14 +73,14 @@ class Key:
 
     Attributes:
         name: The key.
-        kind: The type of its value.
+        annotation: The type of its value, as annotated.
         default: The value of the field if the key is left out; `MISSING` if it must be given.
         is_inherited: Whether a table in a list takes it from the table around the list.
         container: The `Flattened` field that has its value by name; empty if the key has a field of its own.
     """
 
     name: str
-    kind: Any
+    annotation: Any
     default: Any
     is_inherited: bool = False
     container: str = ""
@@ -93,24 +93,24 @@ def keys_of(options: type[Any], default: Any = None) -> list[Key]:
         options: The dataclass. The keys may change with the methods that are registered, so they are not cached.
         default: Options that those left out are taken from; the defaults of the dataclass if not given.
     """
-    kinds = get_type_hints(options, include_extras=True)
+    annotations = get_type_hints(options, include_extras=True)
     keys = []
     for entry in fields(options):
         usual = default_of(entry) if default is None else getattr(default, entry.name)
-        flattened = flattened_classes(kinds[entry.name])
+        flattened = flattened_classes(annotations[entry.name])
         if flattened is not None:
             for each in flattened.values():
-                for name, kind in get_type_hints(each, include_extras=True).items():
-                    keys.append(Key(name, kind, usual.get(name), container=entry.name))
+                for name, annotation in get_type_hints(each, include_extras=True).items():
+                    keys.append(Key(name, annotation, usual.get(name), container=entry.name))
         elif entry.name not in ELSEWHERE:
             inherited = INHERITED.items() <= entry.metadata.items()
-            keys.append(Key(entry.name, kinds[entry.name], usual, inherited))
+            keys.append(Key(entry.name, annotations[entry.name], usual, inherited))
     return keys
 
 
-def flattened_classes(kind: Any) -> Mapping[str, type[Any]] | None:
+def flattened_classes(annotation: Any) -> Mapping[str, type[Any]] | None:
     """Return the classes whose fields are keys of the same table, if the type of a field is `Flattened`; else None."""
-    mark = next((mark for mark in get_args(kind) if isinstance(mark, Flattened)), None)
+    mark = next((mark for mark in get_args(annotation) if isinstance(mark, Flattened)), None)
     return None if mark is None else mark.classes()
 
 
@@ -119,12 +119,12 @@ def default_of(entry: Field[Any]) -> Any:
     return entry.default if entry.default_factory is MISSING else entry.default_factory()
 
 
-def member_of(kind: Any) -> Any:
+def member_of(annotation: Any) -> Any:
     """Return the type that values in a file have: of a union, the path if it has one, else its first member.
 
     TOML has no null: what may be None is left out. What may be a path or an object is a path.
     """
-    if get_origin(kind) not in (Union, types.UnionType):
-        return kind
-    members = [member for member in get_args(kind) if member is not types.NoneType]
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return annotation
+    members = [member for member in get_args(annotation) if member is not types.NoneType]
     return Path if Path in members else members[0]

@@ -77,18 +77,18 @@ def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator
         yield OptionKey("…", "", "any field of the model's config")
         return
     meanings = _attribute_docs(options)
-    kinds = get_type_hints(options, include_extras=True)
+    annotations = get_type_hints(options, include_extras=True)
     for entry in fields(options):
         if entry.name in ELSEWHERE:
             continue
         value = default_of(entry) if default is None else getattr(default, entry.name)
         if value is MISSING:
             value = None
-        if (flattened := flattened_classes(kinds[entry.name])) is not None:
+        if (flattened := flattened_classes(annotations[entry.name])) is not None:
             for owner, further in flattened.items():
                 yield from (replace(key, meaning=f"{owner}: {key.meaning}") for key in _keys(further, prefix))
-        elif is_dataclass(kinds[entry.name]):
-            yield from _keys(kinds[entry.name], f"{prefix}{entry.name}.", value)
+        elif is_dataclass(annotations[entry.name]):
+            yield from _keys(annotations[entry.name], f"{prefix}{entry.name}.", value)
         else:
             yield OptionKey(f"{prefix}{entry.name}", _toml(value), meanings.get(entry.name, ""))
 

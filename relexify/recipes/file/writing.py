@@ -32,16 +32,16 @@ def table_of(options: Any, default: Any = None, around: Any = None) -> dict[str,
         value = getattr(options, key.container).get(key.name) if key.container else getattr(options, key.name)
         usual = getattr(around, key.name) if around is not None and key.is_inherited else key.default
         if value is not None and value != usual:
-            table[key.name] = toml_value(value, key.kind, key.name, usual, options)
+            table[key.name] = toml_value(value, key.annotation, key.name, usual, options)
     return table
 
 
-def toml_value(value: Any, kind: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
+def toml_value(value: Any, annotation: Any, name: str, default: Any = None, around: Any = None) -> Any:  # noqa: PLR0911
     """Return a value as TOML can hold it, so that `read_value` reads it back.
 
     Args:
         value: Not None.
-        kind: The type of the field.
+        annotation: The type of the field.
         name: The name of the field, for messages.
         default: The default of the field; what nested options share with it is left out.
         around: The options that have the field.
@@ -49,8 +49,8 @@ def toml_value(value: Any, kind: Any, name: str, default: Any = None, around: An
     Raises:
         InputError: A file cannot hold it.
     """
-    kind = member_of(kind)
-    origin, arguments = get_origin(kind), get_args(kind)
+    annotation = member_of(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     marks = arguments[1:] if origin is Annotated else ()
     if "text" in marks and isinstance(value, list | tuple):
         return [written_text(_named(each, name)) for each in value]
@@ -62,7 +62,7 @@ def toml_value(value: Any, kind: Any, name: str, default: Any = None, around: An
         return written_model(value)
     if origin is Annotated:
         return toml_value(value, arguments[0], name, default, around)
-    if kind is Path:
+    if annotation is Path:
         return written_path(_named(value, name))
     if is_dataclass(value):
         return table_of(value, default if is_dataclass(default) else None, around)

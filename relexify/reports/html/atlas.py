@@ -37,8 +37,8 @@ class Atlas:
     """Every target token, as arrays for the browser.
 
     Attributes:
-        tokens: As people read them, by id.
-        sources: Source tokens that occur in the mixture, as people read them.
+        tokens: Their readable form, by id.
+        sources: The readable form of the source tokens that occur in the mixture.
         origins: `Origin` of each token, uint8 [n].
         source_counts: Source tokens shown for each token, uint8 [n].
         source_ids: Indices into `sources`, those of one token after the other, by falling weight.
@@ -119,7 +119,7 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
 
 
 def readable_token(token: str, spelling: Spelling) -> str:
-    """Return a token as people read it: with the space before a word, bytes as \\xC3, line ends and the like as ␊."""
+    """Return a readable form of a token: with the space before a word, bytes as \\xC3, line ends etc. as ␊."""
     return "".join(
         chr(_CONTROL_PICTURES + ord(character)) if ord(character) < _FIRST_SHOWN else character
         for character in spelling.read(token).readable

@@ -113,7 +113,7 @@ def dots(values: Mapping[str, float], *, marked: str = "") -> str:
 
 
 def legend(entries: Mapping[str, tuple[str, str]]) -> str:
-    """Return what colours mean: the name of each, and an explanation; the keys are CSS classes."""
+    """Return a legend of colours: the name of each, and an explanation; the keys are CSS classes."""
     items = (
         f'<span><i class="{part}"></i><b>{escape(name)}</b> {escape(about)}</span>'
         for part, (name, about) in entries.items()
@@ -126,7 +126,7 @@ def stacked_bars(rows: Mapping[str, Mapping[str, float]], names: Mapping[str, st
 
     Args:
         rows: The size of each part, by row and part: integers, whose sum is shown, or shares.
-        names: What each part is called, in the order of the parts; the key is its CSS class.
+        names: The name of each part, in the order of the parts; the key is its CSS class.
     """
     used = [part for part in names if any(row.get(part) for row in rows.values())]
     lines = []

@@ -32,7 +32,7 @@ from relexify.reports.tables import measured_rows
 from relexify.reports.transfer_command import source_title
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
-from relexify.storage.notes import read_notes
+from relexify.storage.notes import Notes, read_notes, recorded_command
 from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of
 from relexify.systems.transfer.assessment.start import BASELINES, Start, start_of
 from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
@@ -47,7 +47,7 @@ __all__ = ["render_model"]
 def render_model(folder: Path) -> str:
     """Return the report of the model in a folder, trained or not, as a page."""
     notes = read_notes(folder)
-    command = (notes.get("provenance") or {}).get("command", {})
+    command = recorded_command(notes)
     curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
     mixture = Mixture.load(folder / MIXTURE_FILE) if (folder / MIXTURE_FILE).is_file() else None
     atlas = build_atlas(mixture, read_embedding(folder)) if mixture is not None else None
@@ -81,7 +81,7 @@ def render_model(folder: Path) -> str:
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
-def _summary(notes: Mapping[str, Any], start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
+def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
     # What to do, without the commands: those of the first two steps are below, in the next section.
     advice = ", then ".join(step.title.partition(";")[0].rstrip(":.") for step in steps[:2])
     if curve is None:
@@ -97,21 +97,21 @@ def _summary(notes: Mapping[str, Any], start: Start | None, curve: Curve | None,
         ]
     shown = "".join(sentences) + figures(_key_figures(notes, start, curve))
     if prompt := notes.get("system_prompt"):
-        # After the numbers, since it says nothing about how good the model is.
+        # After the numbers, since it is not about how good the model is.
         about = "Chats begin with a system prompt in the language of the source model"
         advice = "Pass a system message in the target language, or edit chat_template.jinja"
         shown += notice("note", f"{about}. It is: “{prompt}”. {advice}.")
     return shown
 
 
-def _transfer_verdict(notes: Mapping[str, Any], *, advice: str = "") -> str:
+def _transfer_verdict(notes: Notes, *, advice: str = "") -> str:
     """Return the verdict on the transfer that the model comes from, the last part of its summary, if there is one."""
     verdict = verdict_of(notes)
     kind = "open" if verdict is None else verdict.start
     return "".join(notice(kind, str(sentences), advice=advice) for sentences in summarise_notes(notes)[-1:])
 
 
-def _key_figures(notes: Mapping[str, Any], start: Start | None, curve: Curve | None) -> list[tuple[str, str, str]]:
+def _key_figures(notes: Notes, start: Start | None, curve: Curve | None) -> list[tuple[str, str, str]]:
     """Return the numbers that the verdict rests on, each with its name and what to compare it with."""
     entries = []
     if curve is not None:
@@ -151,9 +151,7 @@ def _evidence_figures(start: Start) -> list[tuple[str, str, str]]:
     return entries
 
 
-def _next_steps(
-    folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any], curve: Curve | None
-) -> list[NextStep]:
+def _next_steps(folder: Path, notes: Notes, command: Mapping[str, Any], curve: Curve | None) -> list[NextStep]:
     """Return what usually follows, with commands to be run in the folder that contains the model."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
@@ -185,7 +183,7 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
     return blocks[0] + raised + "".join(blocks[1:]) if blocks else ""
 
 
-def _scores(notes: Mapping[str, Any], start: Start | None, *, is_trained: bool) -> str:
+def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
     """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
     verdict = _transfer_verdict(notes) if is_trained and not recall_poor_start(notes) else ""
     if start is None:
@@ -205,11 +203,11 @@ def _scores(notes: Mapping[str, Any], start: Start | None, *, is_trained: bool) 
     return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hint(about)
 
 
-def _why_not_scored(notes: Mapping[str, Any], start: Start) -> str:
+def _why_not_scored(notes: Notes, start: Start) -> str:
     """Say why a transfer has no scores."""
     if start.not_scored is not None:
         return f"the model does not fit into memory ({start.not_scored})"
-    if ((notes.get("provenance") or {}).get("command") or {}).get("score") is False:
+    if recorded_command(notes).get("score") is False:
         return "the transfer was run with score=false"
     return "the model has no language-modelling head"
 
@@ -228,7 +226,7 @@ def _lengths(start: Start | None) -> str:
     return draw_curves({"target language": points}, label="tokens per byte", unit="added token")
 
 
-def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
+def _training(notes: Notes, curve: Curve | None) -> str:
     if curve is None:
         return ""
     lines = {
@@ -242,10 +240,10 @@ def _training(notes: Mapping[str, Any], curve: Curve | None) -> str:
     return f'<div class="plots">{draw_curves(lines)}{loss}</div>' + scores + hints
 
 
-def _evidence(notes: Mapping[str, Any]) -> str:
+def _evidence(notes: Notes) -> str:
     parts = []
     verdict = summarise_notes(notes)[-1:]  # which the summary shows
-    for part in (part for step in STEPS.values() for part in step.summarise_notes(notes) if part not in verdict):
+    for part in (part for step in STEPS.values() for part in step.report.summarise_notes(notes) if part not in verdict):
         if isinstance(part, str):
             parts.append(f"<p>{with_whole_options(part)}</p>")
         elif not part.is_drawn:
@@ -260,7 +258,7 @@ def _evidence(notes: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def _facts(folder: Path, notes: Mapping[str, Any], command: Mapping[str, Any]) -> str:
+def _facts(folder: Path, notes: Notes, command: Mapping[str, Any]) -> str:
     provenance = notes.get("provenance") or {}
     # The date of the file, so that the same folder gives the same report.
     written = datetime.fromtimestamp((folder / "config.json").stat().st_mtime, UTC)

@@ -30,7 +30,7 @@ _EXPLAINED = {
     "precomputed": "neither copied nor mixed; relexify methods says how",
     "none": "drawn at random, or the mean of all rows",
 }
-"""What the embedding of a token with this origin is."""
+"""A description of the embedding of a token with this origin."""
 _BANDS = (1_000, 4_000, 16_000, 64_000)
 """Ends of the bands of the vocabulary, whose first tokens are the most frequent."""
 _SCRIPTS = 8

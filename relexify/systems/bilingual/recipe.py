@@ -10,7 +10,7 @@ from pathlib import Path
 
 from relexify.errors import InputError
 from relexify.pretrained.languages import check_languages
-from relexify.steps import STEPS, RunContext, Step, StepTraining
+from relexify.steps import STEPS, RunContext, Step, StepComparison, StepReport, StepTraining, Variant
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
 from relexify.text import TextInput
@@ -79,29 +79,38 @@ def _source_corpus(options: BilingualOptions, context: RunContext) -> TextInput:
     return text
 
 
-STEPS.add(
-    "bilingual",
-    Step(
-        table="bilingual",
-        options=BilingualOptions,
-        order=50,
-        summary="Join the model with the one it was transferred from, and train both languages together (RAMEN).",
-        check=check_bilingual,
-        run=run_bilingual,
-        inputs=lambda options: (options.source_corpus, options.source_held_out),
-        conflicts={
-            "fresh": "the two languages share an encoder that knows the first",
-            "compress": "both languages have plain embeddings",
-        },
-        validate=lambda options, tables: check_languages(options.languages),
+def _vary(options: BilingualOptions, variant: Variant) -> BilingualOptions:
+    return replace(options, training=replace(options.training, seed=variant.seed))
+
+
+def _with_snapshots(options: BilingualOptions, snapshots: tuple[int, ...]) -> BilingualOptions:
+    return replace(options, training=replace(options.training, snapshots=snapshots))
+
+
+_STEP: Step[BilingualOptions, TrainingResult] = Step(
+    table="bilingual",
+    options=BilingualOptions,
+    order=50,
+    summary="Join the model with the one it was transferred from, and train both languages together (RAMEN).",
+    check=check_bilingual,
+    run=run_bilingual,
+    load=load_result,
+    validate=lambda options, tables: check_languages(options.languages),
+    inputs=lambda options: (options.source_corpus, options.source_held_out),
+    conflicts={
+        "fresh": "the two languages share an encoder that knows the first",
+        "compress": "both languages have plain embeddings",
+    },
+    distributed=True,
+    languages=lambda options: options.languages,
+    training=StepTraining(
+        settings=lambda options: options.training,
         load=load_result,
-        summarise=summarise_training,
-        distributed=True,
-        languages=lambda options: options.languages,
-        training=StepTraining(settings=lambda options: options.training, load=load_result, table="bilingual.training"),
-        varies={
-            "seed": lambda options, seed: replace(options, training=replace(options.training, seed=seed)),
-            "snapshots": lambda options, steps: replace(options, training=replace(options.training, snapshots=steps)),
-        },
+        table="bilingual.training",
+        with_snapshots=_with_snapshots,
     ),
+    comparison=StepComparison(vary=_vary),
+    report=StepReport(summarise=summarise_training),
 )
+
+STEPS.add("bilingual", _STEP)

@@ -15,6 +15,7 @@ i-th digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
     compress.py   compress a model, and report what was lost
     folder.py     compress or expand the folder of a model
     recipe.py, kind.py   what recipes and model loading find this system by
+    notes.py      what a compression writes into `relexify.json`
 
 Paper: "Reconstructing word embeddings via scattered k-sub-embedding".
 """

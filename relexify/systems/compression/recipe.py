@@ -5,13 +5,13 @@ What needs torch is imported by the functions, so that a recipe is validated wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from relexify.errors import InputError
-from relexify.steps import STEPS, ModelChange, RunContext, Step
+from relexify.steps import STEPS, ModelChange, RunContext, Step, StepComparison, StepReport
+from relexify.storage.notes import Notes
 from relexify.systems.compression.options import Compression, check_values
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run_compress(options: Compression, context: RunContext, model: str, output: 
     return compress_folder(model, output, options, overwrite=context.overwrite)
 
 
-def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+def _change(notes: Notes) -> ModelChange | None:
     if "expanded_from" in notes:
         text = "with an ordinary embedding. relexify expanded its compressed one; the logits are the same."
         return ModelChange("expanded", text)
@@ -52,19 +52,19 @@ def _change(notes: Mapping[str, Any]) -> ModelChange | None:
     )
 
 
-STEPS.add(
-    "compress",
-    Step(
-        table="compress",
-        options=Compression,
-        order=30,
-        summary="Compress the embedding into small tables that tokens share (k-sub-embeddings).",
-        check=check_compress,
-        run=run_compress,
-        inputs=lambda options: (options.codes_from,),
-        validate=lambda options, tables: check_values(options),
-        change=_change,
-        reshapes=True,
-        varies={"seed": lambda options, seed: replace(options, seed=seed)},
-    ),
+_STEP: Step[Compression, CompressionReport] = Step(
+    table="compress",
+    options=Compression,
+    order=30,
+    summary="Compress the embedding into small tables that tokens share (k-sub-embeddings).",
+    check=check_compress,
+    run=run_compress,
+    validate=lambda options, tables: check_values(options),
+    inputs=lambda options: (options.codes_from,),
+    seed=lambda options: options.seed,
+    reshapes=True,
+    comparison=StepComparison(vary=lambda options, variant: replace(options, seed=variant.seed)),
+    report=StepReport(change=_change),
 )
+
+STEPS.add("compress", _STEP)

@@ -44,7 +44,7 @@ class Distillation:
 def _build(inputs: Inputs) -> Initialisation:
     from relexify.systems.distillation.distil import distilled
 
-    return distilled(inputs, inputs.options)
+    return distilled(inputs, inputs.own_options(Distillation))
 
 
 METHODS.add(

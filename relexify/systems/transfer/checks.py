@@ -1,4 +1,15 @@
-"""Validate the options of a transfer, and open its evidence, before any work."""
+"""Validate the options of a transfer, and open its evidence, before any work.
+
+Each of these calls the next, and adds what it names; a caller chooses by what it knows already:
+
+    prepare_transfer    that the output can be written, and replaces no input (`check_replaced`)
+    check_transfer      the files: opens the evidence, and warns of what is unused or unlikely
+    validate_transfer   the options alone, before any file is opened; also for the table of a recipe, and for each
+                        method that an advice may try
+
+`check_transfer` also calls `check_names`: whether there are models of the given names. `relexify run` calls it alone,
+before it imports torch.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +26,14 @@ from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
-from relexify.methods.inputs import AlignedBy
+from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import output_notes, read_notes
-from relexify.storage.revisions import EVIDENCE, PRIORS, SCORES, TOKENIZERS, check_revisions
+from relexify.storage.revisions import TRANSFER_REVISIONS, check_revisions
 from relexify.systems.transfer.options import (
     EVIDENCE_OPTIONS,
     USAGE_OPTIONS,
@@ -30,10 +41,10 @@ from relexify.systems.transfer.options import (
     command_of,
     given_translations,
     method_options,
-    trains_like_source,
     transfer_inputs,
     unused_options,
 )
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
@@ -64,7 +75,10 @@ _MISSING: Mapping[InputKind, tuple[str, str]] = {
     "donor": ("donor", "a model of the target language: give `donor`"),
     "token vectors": ("target_vectors", "vectors of the target tokens: give `target_vectors`"),
 }
-"""Inputs without a replacement, the option that gives each, and the end of a message that it is missing."""
+"""By input without a replacement: the option that gives it, and the end of the message that it is missing."""
+
+_DECISIVE = {"extended": "keep_source", "given": "tokenizer", "donor": "donor"}
+"""The option that determines the vocabulary, if none of `vocab_size` tokens is trained, by `TokenizerChoice.origin`."""
 
 _SAMPLE, _MOST_ENTRIES = 50_000, 0.8
 """Bytes of text that are searched for pairs of words, and the share of its lines above which it is a dictionary."""
@@ -104,30 +118,24 @@ def check_replaced(options: Transfer) -> None:
 
 
 def is_repeated(options: Transfer) -> bool:
-    """Whether the output was written with the same options; whether its inputs were the same is not known yet."""
+    """Whether the output was written with the same options; `is_finished` also compares the inputs."""
     recorded = (output_notes(options.output).get("provenance") or {}).get("command") or {}
-    here = {"device": options.device, "overwrite": False}  # neither says what is written
+    here = {"device": options.device, "overwrite": False}  # neither affects the output
     return not options.overwrite and {**recorded, **here} == command_of(options)
 
 
 def transfer_revisions(method: str) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a transfer."""
-    return {
-        "evidence": EVIDENCE,
-        "tokenizers": TOKENIZERS,
-        "priors": PRIORS,
-        "scores": SCORES,
-        "method": METHODS.get_or_raise(method).revision,
-    }
+    return {**TRANSFER_REVISIONS, "method": METHODS.get_or_raise(method).revision}
 
 
-def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
+def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence:
     """Validate the options of a transfer, open its evidence, and return it.
 
     Args:
         options: What to do.
-        shared: Whether other methods are tried with the same options; if so, options that this one does not use are
-            not reported.
+        report_unused: Whether to warn of options that the method does not use; off if other methods are tried with
+            the same options.
 
     Raises:
         InputError: An option has an impossible value, or evidence is missing, unreadable or empty.
@@ -135,7 +143,8 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
     """
     validate_transfer(options)
     check_names(options)
-    if trains_like_source(options) and (like := read_local_backend(str(options.model))) is not None:
+    is_like_source = choose_tokenizer(options).origin == "like source"
+    if is_like_source and (like := read_local_backend(str(options.model))) is not None:
         check_vocabulary_size(like, options.vocab_size)
     evidence = open_evidence(
         options.corpus,
@@ -155,7 +164,7 @@ def check_transfer(options: Transfer, *, shared: bool = False) -> Evidence:
     )
     _report_word_list(evidence.corpus)
     _report_rare_tokens(options, evidence.corpus)
-    if not shared:
+    if report_unused:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
     if needs_links and evidence.bitext is not None and not is_aligned(evidence.bitext):
@@ -222,9 +231,9 @@ def _report_unused(options: Transfer) -> None:
             unused.append(name)
     if unused:
         logger.warning("the method %s makes no use of %s", options.method, _named(unused))
-    vocabulary = [name for name in ("keep_source", "tokenizer", "donor") if getattr(options, name)]
-    if options.vocab_size != defaults["vocab_size"] and vocabulary:
-        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _named(vocabulary[:1]))
+    decisive = _DECISIVE.get(choose_tokenizer(options).origin)
+    if options.vocab_size != defaults["vocab_size"] and decisive is not None:
+        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _named([decisive]))
     if options.dictionary_swapped and options.dictionary is None:
         logger.warning("`dictionary_swapped` has no effect without `dictionary`")
     # Options that were set, and that the method would use if it had no translations.
@@ -254,10 +263,9 @@ def _report_word_list(corpus: Corpus) -> None:
 
 
 def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
-    """Warn if a vocabulary is to be trained that is too large for its text; the tokenizer itself may well find it."""
-    is_trained = not (options.keep_source or options.tokenizer or options.donor)
+    """Warn if the vocabulary to train is too large for its text, which training alone would not show."""
     size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
-    if not is_trained or size is None or size >= least:
+    if not choose_tokenizer(options).is_trained or size is None or size >= least:
         return
     fitting = fitting_vocabulary(size)
     or_fewer = f", or at most {fitting:,} tokens (`vocab_size={fitting}`)" if fitting else ""
@@ -292,5 +300,5 @@ def _check_extension(options: Transfer, method: Method) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Return options as messages name them."""
+    """Return names of options for a message."""
     return ", ".join(f"`{name}`" for name in names)

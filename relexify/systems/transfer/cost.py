@@ -26,9 +26,10 @@ from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
 from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.options import Transfer, given_tokenizer, given_translations
+from relexify.systems.transfer.options import Transfer, given_translations
 from relexify.systems.transfer.prior import PriorText, has_prior, prediction_key, prior_text
-from relexify.systems.transfer.tokenizer import is_tokenizer_known, target_tokenizer
+from relexify.systems.transfer.tokenizer import known_tokenizer
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
 from relexify.tokens import encoder_of
@@ -55,7 +56,7 @@ USED_PEAK = 0.65
 billion operations per token, took 11.4 ms per token on a core that multiplies two matrices of 1,024 × 1,024 with 35
 GFLOP/s."""
 FEW_OPERATIONS = 1e10
-"""Operations that take less than a second anywhere, so that the machine need not be measured."""
+"""Operations that take less than a second on any machine, so that its speed need not be measured."""
 SPACED_LENGTH, UNSPACED_LENGTH = 4.0, 1.9
 """Characters per token of a tokenizer that is still to be trained, with and without spaces between words."""
 COMPRESSION = 4
@@ -66,7 +67,7 @@ _BYTES_PER_PARAMETER = 4
 SEARCHES = ("adversarial", "unsupervised")
 """Vector alignments that are searched for without a dictionary, which takes minutes to hours."""
 SHOWN = 0.1
-"""Smallest share of the time of a part that is mentioned."""
+"""Smallest share of the time that a part must take to be mentioned."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,17 @@ def estimate_before_loading(options: Transfer, evidence: Evidence, source: PreTr
     Raises:
         InputError: The model cannot be loaded.
     """
-    model = meta_model(options.model)
-    is_small = _BYTES_PER_PARAMETER * model.num_parameters() < MOST_HASHED and _is_hashed(evidence.corpus)
-    if not (options.score and is_small and is_tokenizer_known(options, source, evidence)):
-        return estimate_transfer(options, evidence, model, source)
+    model, is_hashed, target = meta_model(options.model), _is_hashed(evidence.corpus), None
+    if is_hashed or choose_tokenizer(options).name is not None:
+        target = known_tokenizer(options, source, evidence)
+    is_small = _BYTES_PER_PARAMETER * model.num_parameters() < MOST_HASHED
+    if not (options.score and is_small and is_hashed and target is not None):
+        return estimate_transfer(options, evidence, model, source, target)
     model = load_model(options.model, next_sentence=True)  # as a transfer does, so that its scores have the same keys
     sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
-    original = prediction_key(model, source, sample, options.device)
+    key = prediction_key(model, source, sample, options.device)
     counted_text = prior_text(options, model, evidence)
-    return estimate_transfer(options, evidence, model, source, original=original, counted_text=counted_text)
+    return estimate_transfer(options, evidence, model, source, target, original_key=key, counted_text=counted_text)
 
 
 def estimate_transfer(
@@ -126,8 +129,9 @@ def estimate_transfer(
     evidence: Evidence,
     model: PreTrainedModel,
     source: PreTrainedTokenizerFast,
+    target: PreTrainedTokenizerFast | None,
     *,
-    original: Mapping[str, object] | None = None,
+    original_key: Mapping[str, object] | None = None,
     counted_text: PriorText | None = None,
 ) -> TransferCost:
     """Estimate how long a transfer takes.
@@ -137,13 +141,11 @@ def estimate_transfer(
         evidence: The result of `prepare_transfer`.
         model: The source model, which may be on the meta device.
         source: Its tokenizer.
-        original: As for `known_scores`; if None, it is not known which scores are in the cache.
+        target: The target tokenizer; None if it has to be trained.
+        original_key: As for `known_scores`; if None, it is not known which scores are in the cache.
         counted_text: As for `known_scores`.
     """
     may_be_cached = model.device.type != "meta" or _is_hashed(evidence.corpus)
-    target = None
-    if given_tokenizer(options) is not None or (may_be_cached and is_tokenizer_known(options, source, evidence)):
-        target = target_tokenizer(options, source, evidence)
     prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
     rows = _target_rows(options, model, target)
     prepared["rows of the embedding"] = rows * ROW_SECONDS
@@ -152,7 +154,7 @@ def estimate_transfer(
     if architecture_of(model) == "headless" or memory_shortage(model, options.device) is not None:
         return TransferCost(prepared, sum(prepared.values()), is_complete=_is_complete(options))
 
-    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), original, counted_text)
+    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), original_key, counted_text)
     speed = math.inf
     if scored + prior > FEW_OPERATIONS:
         # The parameters of a model on the meta device do not have the number format of its files.
@@ -175,7 +177,7 @@ def _forward_passes(
     evidence: Evidence,
     model: PreTrainedModel,
     tokenizers: tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast | None],
-    original: Mapping[str, object] | None,
+    original_key: Mapping[str, object] | None,
     counted_text: PriorText | None,
 ) -> tuple[float, float, int]:
     """Return the operations of one unigram prior, those of all scores, and how many baselines need both.
@@ -194,7 +196,7 @@ def _forward_passes(
         prior = count_read_tokens(kind) * after * (2 if options.keep_source else 1)
     if not options.score:
         return prior, 0.0, 0
-    known = [] if original is None else known_scores(options, original, target, counted_text)
+    known = [] if original_key is None else known_scores(options, original_key, target, counted_text)
     baselines = sum(name not in known for name in BASELINES if name != ORIGINAL)
     sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
     length = min(WINDOW, usable_length(model) or WINDOW)
@@ -209,7 +211,7 @@ def _forward_passes(
 def _preparation(
     options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast | None, *, may_be_cached: bool
 ) -> dict[str, float]:
-    """Return the seconds of the work before any rows are built, by what they are spent on.
+    """Return the seconds of each step before any rows are built.
 
     The target tokenizer is None if it has to be trained.
     """
@@ -242,7 +244,7 @@ def _is_hashed(text: Corpus) -> bool:
 
 
 def _megabytes(text: Corpus) -> float:
-    """Return the size of a text; about, if it is compressed, and 0 if it is not known."""
+    """Return the size of a text, estimated if it is compressed, and 0 if it is not known."""
     size = text.size()
     if size is None:
         files = (source.path for source in text.sources if isinstance(source, TextFile))
@@ -251,14 +253,14 @@ def _megabytes(text: Corpus) -> float:
 
 
 def _target_rows(options: Transfer, model: PreTrainedModel, target: PreTrainedTokenizerFast | None) -> int:
-    """Return how many rows the target embedding has, about."""
+    """Return how many rows the target embedding has, estimated if its tokenizer is not trained yet."""
     if target is not None:
         return len(target)
     return count_rows(model) + options.added_tokens if options.keep_source else options.vocab_size
 
 
 def _count_tokens(text: str, tokenizer: PreTrainedTokenizerFast | None, window: int) -> int:
-    """Return how many tokens the windows of a text have; about, if the tokenizer is None because it is not trained."""
+    """Return how many tokens the windows of a text have, estimated if the tokenizer is not trained yet (None)."""
     lines = text.split("\n")
     if tokenizer is None:
         length = UNSPACED_LENGTH if sum(map(is_unspaced, text)) > len(text) / 2 else SPACED_LENGTH
@@ -273,5 +275,5 @@ def _duration(seconds: float) -> str:
 
 
 def _rounded(seconds: float) -> float:
-    """Return a time with as many digits as an estimate deserves."""
+    """Round a time to seconds below a minute, and to ten seconds above it."""
     return round(seconds, -1) if seconds >= 60 else max(1, round(seconds))

@@ -5,8 +5,18 @@ Help must not import the options, and numpy with them; reports print the command
 
 from __future__ import annotations
 
-__all__ = ["ADVICE_BATCH", "ADVICE_BYTES", "ADVICE_LENGTH", "ADVICE_STEPS", "DEFAULT_ADDED", "DEFAULT_VOCABULARY"]
+__all__ = [
+    "ADVICE_BATCH",
+    "ADVICE_BYTES",
+    "ADVICE_LENGTH",
+    "ADVICE_STEPS",
+    "DEFAULT_ADDED",
+    "DEFAULT_METHOD",
+    "DEFAULT_VOCABULARY",
+]
 
+DEFAULT_METHOD = "blend"
+"""The method that combines all types of evidence."""
 DEFAULT_VOCABULARY = 32_000
 DEFAULT_ADDED = 10_000
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
-from relexify.methods.registry import METHODS
+from relexify.methods.registry import METHODS, TRANSLATIONS
 from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
 from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
+from relexify.systems.transfer.assessment.verdict_texts import recognise_language
 from relexify.systems.transfer.cost import estimate_before_loading
-from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations, trains_like_source
+from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
 from relexify.tokens import AnyTokenizer, check_vocabulary_size, encoder_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 __all__ = ["planned_transfer"]
 
@@ -39,48 +45,68 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
             small or too large.
     """
     config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
-    beside = given_translations(options)
-    becomes = method.becomes if beside else method.without_translations or method.becomes
+    becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     text = Corpus.open(options.corpus).describe()
     text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"
-    names = ["dictionary", "bitext", "source_corpus", "source_vectors", "target_vectors", "rotation", "donor"]
     kept: list[tuple[str, object]] = []
-    untested: list[tuple[str, object]] = []
     if options.keep_source and options.source_corpus is not None:
         kept = [("kept", f"the encoding of {Corpus.open(options.source_corpus).describe()}")]
-        if not any(method.takes(kind, beside=beside) for kind in EVIDENCE_OPTIONS["source_corpus"]):
-            names.remove("source_corpus")
-    given = [name.replace("_", " ") for name in names if getattr(options, name) is not None]
     if not options.keep_source:
         _warn_of_known_language(evidence.corpus, source)
-    if (lexicon := evidence.lexicon) is not None:
-        found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
-        examples = ", ".join(example_entries(lexicon))
-        given[0] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+    given = _describe_evidence(options, evidence, source)
+    untested: list[tuple[str, object]] = []
+    if evidence.lexicon is not None:
         untested = [("not tested", "whether these translations are right, or shuffled: only the transfer finds out")]
-    if evidence.bitext is not None:
-        pairs = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
-        given[given.index("bitext")] = pairs
-    if options.keep_source:
-        tokenizer = f"the model's own, with {options.added_tokens:,} tokens added"
-    elif named := options.tokenizer or options.donor:
-        tokenizer = f"that of {named}, {len(load_tokenizer(named)):,} tokens"
-    else:
-        tokenizer = f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"
-        if trains_like_source(options):
-            check_vocabulary_size(source, options.vocab_size)
     return [
         ("model", f"{options.model} ({config.model_type})"),
         ("text", text),
-        ("tokenizer", tokenizer),
+        ("tokenizer", _describe_tokenizer(options, source)),
         *kept,
         ("method", f"{options.method}: a token becomes {becomes}"),
-        ("evidence", ", ".join(given) or "the text alone"),
+        ("evidence", given or "the text alone"),
         *untested,
         ("scored", "yes" if options.score else "no"),
         ("time", estimate_before_loading(options, evidence, source).describe()),
         ("output", options.output),
     ]
+
+
+def _describe_evidence(options: Transfer, evidence: Evidence, source: PreTrainedTokenizerFast) -> str:
+    """Say which evidence is given besides the text, and what a dictionary and parallel text have; empty without any.
+
+    Raises:
+        InputError: The columns of the dictionary are swapped.
+    """
+    method, lexicon = METHODS[options.method], evidence.lexicon
+    names = [*TRANSLATIONS, "source_corpus", "source_vectors", "target_vectors", "rotation", "donor"]
+    beside = given_translations(options)
+    uses_source_text = any(method.takes(kind, beside=beside) for kind in EVIDENCE_OPTIONS["source_corpus"])
+    if options.keep_source and not uses_source_text:
+        names.remove("source_corpus")  # it only shows which encoding is kept
+    given = {name: name.replace("_", " ") for name in names if getattr(options, name) is not None}
+    if lexicon is not None:
+        found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
+        examples = ", ".join(example_entries(lexicon))
+        given["dictionary"] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+    if evidence.bitext is not None:
+        given["bitext"] = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
+    return ", ".join(given.values())
+
+
+def _describe_tokenizer(options: Transfer, source: PreTrainedTokenizerFast) -> str:
+    """Say which tokenizer the result has.
+
+    Raises:
+        InputError: There is no such tokenizer, or a vocabulary like that of the model cannot have the requested size.
+    """
+    choice = choose_tokenizer(options)
+    if choice.origin == "extended":
+        return f"the model's own, with {options.added_tokens:,} tokens added"
+    if choice.name is not None:
+        return f"that of {choice.name}, {len(load_tokenizer(choice.name)):,} tokens"
+    if choice.origin == "like source":
+        check_vocabulary_size(source, options.vocab_size)
+    return f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"
 
 
 def _warn_of_known_language(corpus: Corpus, source: AnyTokenizer) -> None:
@@ -92,10 +118,8 @@ def _warn_of_known_language(corpus: Corpus, source: AnyTokenizer) -> None:
     length = sum(map(len, encoder_of(source).encode(lines))) / len(words)
     if length < KNOWN_LENGTH["word"]:
         logger.warning(
-            "a transfer is probably not needed. The model seems to know the language of this text already: its own "
-            "tokenizer needs only %.2f tokens per word, as for a language that it was trained on; check that the text "
-            "is in the new language",
-            length,
+            "a transfer is probably not needed. %s; check that the text is in the new language",
+            recognise_language(length),
         )
 
 

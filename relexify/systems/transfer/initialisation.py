@@ -78,28 +78,9 @@ def initialise(method: str, inputs: Inputs) -> Initialisation:
     chosen = METHODS[method]
     if not any(chosen.takes(kind) for kind in _SLOW):
         return chosen.initialise(inputs)
-    # A mixture without the model's own embedding serves every size and every fine-tune of a model family, and takes no
-    # memory for a large one.
-    given: dict[InputKind, object] = {"dictionary": inputs.evidence.lexicon, "bitext": inputs.evidence.bitext}
-    beside = [kind for kind, evidence in given.items() if evidence is not None]
-    reads_rows = chosen.takes("embedding") or (chosen.takes("vectors", beside=beside) and inputs.reads_own_embedding)
-    key: dict[str, object] = {
-        "method": method,
-        "revision": (chosen.revision, EVIDENCE),
-        "inputs": inputs,
-        "embedding": inputs.embedding if reads_rows else None,
-    }
-    if chosen.takes("embedding"):
-        key["output"] = inputs.output_embedding
-    if chosen.takes("bitext") and len(inputs.scored_pairs):
-        key["scored_pairs"] = inputs.scored_pairs
-    if chosen.takes("donor"):
-        key["donor"] = inputs.donor_vectors.matrix
-    if chosen.takes("model") and inputs.read_model is not None:
-        key["model"] = inputs.read_model()
     return cached(
         "mixture",
-        key,
+        _initialisation_key(method, inputs),
         make=lambda: chosen.initialise(inputs),
         save=_save_initialisation,
         load=_load_initialisation,
@@ -123,6 +104,34 @@ def graft_initialisation(
         pad_to_multiple_of=options.pad_to_multiple_of,
         copy_inner=False,
     )
+
+
+def _initialisation_key(method: str, inputs: Inputs) -> dict[str, object]:
+    """Return everything that the initialisation of a method depends on, for the cache.
+
+    The fingerprint of `Inputs` covers tokenizers, evidence and options. What it reads of models is added here, as far
+    as the method takes it.
+    """
+    chosen = METHODS[method]
+    # A mixture without the model's own embedding serves every size and every fine-tune of a model family, and takes no
+    # memory for a large one.
+    takes_vectors = chosen.takes("vectors", beside=inputs.translations)
+    reads_rows = chosen.takes("embedding") or (takes_vectors and inputs.reads_own_embedding)
+    key: dict[str, object] = {
+        "method": method,
+        "revision": (chosen.revision, EVIDENCE),
+        "inputs": inputs,
+        "embedding": inputs.embedding if reads_rows else None,
+    }
+    if chosen.takes("embedding"):
+        key["output"] = inputs.output_embedding
+    if chosen.takes("bitext") and len(inputs.scored_pairs):
+        key["scored_pairs"] = inputs.scored_pairs
+    if chosen.takes("donor"):
+        key["donor"] = inputs.donor_vectors.matrix
+    if chosen.takes("model") and inputs.read_model is not None:
+        key["model"] = inputs.read_model()
+    return key
 
 
 def _save_initialisation(built: Initialisation, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The options of a transfer, and what follows from them: what it reads, which of them a method uses, its command."""
+"""The options of a transfer: which of them a method uses, what they read, and how `relexify.json` records them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from relexify.errors import InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
-from relexify.methods.inputs import AlignedBy
-from relexify.methods.registry import METHODS, InputKind, Method
+from relexify.methods.parts.vector_alignment import AlignedBy
+from relexify.methods.registry import METHODS, TRANSLATIONS, InputKind, Method
 from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
-from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
+from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_METHOD, DEFAULT_VOCABULARY
 from relexify.text import Corpus, TextInput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "EVIDENCE_OPTIONS",
@@ -27,10 +30,8 @@ __all__ = [
     "Transfer",
     "command_of",
     "given_evidence",
-    "given_tokenizer",
     "given_translations",
     "method_options",
-    "trains_like_source",
     "transfer_inputs",
     "unused_options",
     "with_method",
@@ -47,7 +48,7 @@ EVIDENCE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "alignment": ("bitext",),
     "donor": ("donor",),
 }
-"""Options with evidence, and the inputs of a method that they are part of."""
+"""Options with evidence, and the inputs of a method that each contributes to."""
 
 USAGE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "neighbours": ("neighbours",),
@@ -55,7 +56,7 @@ USAGE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
     "aligned_by": ("vectors", "token vectors"),
     "adversarial": ("vectors", "token vectors"),
 }
-"""Options that say how evidence is used, and the inputs of a method that they are part of."""
+"""Options that say how evidence is used, and the inputs of a method that each affects."""
 
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
@@ -132,7 +133,7 @@ class Transfer:
     bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = field(default=None, metadata=BY_CONTENT)
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    method: Annotated[str, METHODS] = "blend"
+    method: Annotated[str, METHODS] = DEFAULT_METHOD
     tokenizer: ModelName | None = field(default=None, metadata=BY_CONTENT)
     vocab_size: int = DEFAULT_VOCABULARY
     keep_source: bool = False
@@ -161,22 +162,24 @@ class Transfer:
     overwrite: bool = field(default=False, metadata=NO_EFFECT)
 
 
-def method_options(options: Transfer) -> Any:
+def method_options(transfer: Transfer) -> DataclassInstance | None:
     """Return the method's own options; None if it has none.
 
-    Options of other methods are ignored, because the runs of a comparison share their options.
+    The runs of a comparison share one table, so options of other methods are left out without a message. A name that no
+    method has is a mistake.
 
     Raises:
         InputError: A value is impossible, or no method has an option of this name.
     """
-    known = {entry.name for method in METHODS.values() if method.options for entry in fields(method.options)}
-    if foreign := sorted(set(options.options) - known):
-        raise InputError(f"no method has an option {foreign[0]!r}: choose from {', '.join(sorted(known))}")
-    kind = METHODS[options.method].options
+    known = {entry.name for kind in _all_method_options().values() for entry in fields(kind)}
+    if unknown := sorted(set(transfer.options) - known):
+        raise InputError(f"no method has an option {unknown[0]!r}: choose from {', '.join(sorted(known))}")
+    kind: type[Any] | None = METHODS[transfer.method].options
     if kind is None:
         return None
     own = {entry.name for entry in fields(kind)}
-    return kind(**{name: value for name, value in options.options.items() if name in own})
+    chosen: DataclassInstance = kind(**{name: value for name, value in transfer.options.items() if name in own})
+    return chosen
 
 
 def with_method(options: Transfer, method: str) -> Transfer:
@@ -217,20 +220,8 @@ def given_evidence(options: Transfer) -> list[str]:
 
 
 def given_translations(options: Transfer) -> list[InputKind]:
-    """Return which given inputs have translations; they may replace other inputs (`Method.replaced_by`)."""
-    kinds: tuple[InputKind, ...] = ("dictionary", "bitext")
-    return [kind for kind in kinds if getattr(options, kind) is not None]
-
-
-def given_tokenizer(options: Transfer) -> str | None:
-    """Return the name of the target tokenizer if none is trained: that of the options, or of a donor."""
-    return options.tokenizer or (options.donor if METHODS[options.method].takes("donor") else None)
-
-
-def trains_like_source(options: Transfer) -> bool:
-    """Whether a tokenizer that is built like the model's own is trained: none is given, extended, or of the method."""
-    is_own = METHODS[options.method].train_tokenizer is None
-    return is_own and not options.keep_source and given_tokenizer(options) is None
+    """Return the inputs with translations that a transfer is given, which are options of the same names."""
+    return [kind for kind in TRANSLATIONS if getattr(options, kind) is not None]
 
 
 def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
@@ -248,12 +239,12 @@ def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
 def command_of(options: Transfer) -> dict[str, Any]:
     """Return the options as plain data for `relexify.json`, without the output, since that file is inside it."""
     command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
-    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is read again
+    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is when it is read again
     return plain
 
 
 def _plain(value: object) -> Any:
-    """Return an option as plain data for json; texts and dictionaries in memory by their name."""
+    """Return an option as plain data for json. Texts and dictionaries that are in memory become their names."""
     if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, list | tuple):

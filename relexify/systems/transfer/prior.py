@@ -34,7 +34,7 @@ class PriorText(NamedTuple):
 
 
 def has_prior(options: Transfer) -> bool:
-    """Whether grafted models get the unigram distribution of the text: as requested, or else as the method does it."""
+    """Whether grafted models get the unigram distribution of the text: as requested, or as the method does it."""
     if options.unigram_prior is not None:
         return options.unigram_prior
     return METHODS[options.method].unigram_prior

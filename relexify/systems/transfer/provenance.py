@@ -1,4 +1,4 @@
-"""What a transfer was made from, and whether an output is already the result of this very transfer."""
+"""What a transfer was made from, and whether an output is already its result."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ __all__ = ["is_finished", "provenance_of"]
 
 
 def is_finished(options: Transfer, evidence: Evidence) -> bool:
-    """Whether the output is already the result of this very transfer.
+    """Whether the output is already the result of this transfer: of the same options, inputs and version.
 
     Raises:
-        OutputError: It has the same options, but is the result of other inputs or another version.
+        OutputError: It was made with the same options, but from other inputs or by another version.
     """
     if not is_repeated(options):
         return False
     before = read_notes(options.output)["provenance"]
     recorded, current = before["inputs"], _hash_evidence(options, evidence)
     for name, model in (("model", options.model), ("donor", options.donor)):
-        if model is not None and name not in recorded:  # a large model, which may have changed since
+        if model is not None and name not in recorded:  # large and never read, so it was not hashed
             check_output(options.output)  # raises, because the output exists
         elif model is not None:
             current[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
-    # Any other tokenizer follows from the other inputs.
+    # Any other tokenizer is determined by the other inputs.
     current["tokenizer"] = recorded["tokenizer"]
     if options.tokenizer:
         current["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer))

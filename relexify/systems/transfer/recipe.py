@@ -5,12 +5,12 @@ What needs torch is imported by the functions, so that a recipe is validated wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from relexify.steps import STEPS, ModelChange, RunContext, Step
+from relexify.steps import STEPS, ModelChange, RunContext, Step, StepComparison, StepReport, Variant
+from relexify.storage.notes import Notes, recorded_command
 from relexify.storage.work import WorkFolder
 from relexify.systems.transfer.assessment.summary import alignment_precision, summarise_notes, summarise_transfer
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
@@ -60,7 +60,7 @@ def _check(options: Transfer, context: RunContext) -> None:
     check_transfer(_in_run(options, context))
 
 
-def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+def _change(notes: Notes) -> ModelChange | None:
     if pruned := notes.get("pruned"):
         return ModelChange(
             "pruned",
@@ -69,7 +69,7 @@ def _change(notes: Mapping[str, Any]) -> ModelChange | None:
         )
     if "graft" not in notes:
         return None
-    code = (notes.get("provenance") or {}).get("command", {}).get("language")
+    code = recorded_command(notes).get("language")
     language = f" ({code})" if code else ""
     given = f"gave it a tokenizer of {notes['graft']['tokens']:,} tokens, and embeddings"
     if extension := notes.get("extension"):
@@ -87,31 +87,30 @@ def _method_settings(options: Transfer) -> dict[str, bool]:
     return {} if options.unigram_prior is not None else {"unigram_prior": has_prior(options)}
 
 
-STEPS.add(
-    "transfer",
-    Step(
-        table="transfer",
-        options=Transfer,
-        order=10,
-        summary="Give the model a tokenizer and embeddings of the target language.",
-        check=_check,
-        run=run_transfer_step,
-        inputs=transfer_inputs,
-        validate=lambda options, tables: validate_transfer(options),
-        load=_load,
-        summarise=summarise_transfer,
-        summarise_notes=summarise_notes,
-        change=_change,
-        shares=alignment_precision,
-        method_settings=_method_settings,
-        varies={
-            "without": without_evidence,
-            # The runs of a comparison are scored when their training starts, and baselines are runs of their own.
-            "method": lambda options, method: replace(with_method(options, method), score=False),
-            "aligned_by": lambda options, aligned_by: replace(options, aligned_by=aligned_by),
-            "seed": lambda options, seed: replace(options, seed=seed),
-            "corpus": lambda options, corpus: replace(options, corpus=corpus),
-            "held_out": lambda options, held_out: replace(options, held_out=held_out),
-        },
-    ),
+def _vary(options: Transfer, variant: Variant) -> Transfer:
+    options = without_evidence(options, variant.without)
+    if variant.method is not None:
+        # The runs of a comparison are scored when their training starts, and baselines are runs of their own.
+        options = replace(with_method(options, variant.method), score=False)
+    if variant.aligned_by is not None:
+        options = replace(options, aligned_by=variant.aligned_by)
+    return replace(options, seed=variant.seed, corpus=variant.corpus, held_out=variant.held_out)
+
+
+_STEP: Step[Transfer, TransferResult] = Step(
+    table="transfer",
+    options=Transfer,
+    order=10,
+    summary="Give the model a tokenizer and embeddings of the target language.",
+    check=_check,
+    run=run_transfer_step,
+    load=_load,
+    validate=lambda options, tables: validate_transfer(options),
+    inputs=transfer_inputs,
+    method=lambda options: options.method,
+    seed=lambda options: options.seed,
+    comparison=StepComparison(vary=_vary, method_settings=_method_settings, evidence_quality=alignment_precision),
+    report=StepReport(summarise=summarise_transfer, summarise_notes=summarise_notes, change=_change),
 )
+
+STEPS.add("transfer", _STEP)

@@ -1,4 +1,4 @@
-"""The main job: from a model and text in another language to a model of that language."""
+"""Run a transfer: from a model and text in another language to a model of that language."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import Graft, UnigramReport, check_roles, row_origins
+from relexify.grafting import Graft, UnigramReport, check_roles
 from relexify.methods.inputs import Inputs
-from relexify.methods.registry import METHODS, Initialisation
+from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import bytes_to_write
 from relexify.pretrained.lexical import count_rows
@@ -24,20 +24,21 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
 from relexify.storage.notes import read_notes
 from relexify.storage.work import WorkFolder
-from relexify.systems.transfer.assessment.bitext import assess_bitext
-from relexify.systems.transfer.assessment.dictionary import assess_dictionary
+from relexify.systems.transfer.assessment.examination import examine_evidence
 from relexify.systems.transfer.assessment.samples import segment_samples
 from relexify.systems.transfer.assessment.scores import score_source_language, score_start
-from relexify.systems.transfer.assessment.start import Start, cover_text
+from relexify.systems.transfer.assessment.start import Start
 from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
 from relexify.systems.transfer.extension import assess_extension
 from relexify.systems.transfer.initialisation import graft_initialisation, initialise, method_inputs
-from relexify.systems.transfer.options import Transfer, given_evidence, given_tokenizer, trains_like_source
+from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import PriorText, add_prior, has_prior, prediction_key, prior_text
 from relexify.systems.transfer.provenance import is_finished, provenance_of
-from relexify.systems.transfer.tokenizer import needed_roles, target_tokenizer
+from relexify.systems.transfer.tokenizer import known_tokenizer, needed_roles, target_tokenizer
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
+from relexify.text import Corpus
 from relexify.tokens import check_vocabulary_size
 
 if TYPE_CHECKING:
@@ -98,51 +99,31 @@ def run_transfer(
     """
     evidence = evidence or prepare_transfer(options)
     output = Path(options.output)
+    # A step of a recipe, which has `work`, has looked for its result there.
     if work is None and is_finished(options, evidence):
         logger.info("%s is up to date; nothing to transfer", options.output)
         write_documents(output, only_missing=True)  # an earlier call may have been killed before it did
         return load_transfer(output)
 
-    earlier = read_notes(options.model).get("provenance")
-    model, source = _load_source(options, evidence)
-    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
-    text = evidence.held_out if options.score else evidence.corpus
-    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
-    counted_text = prior_text(options, model, evidence)
-    original = None
-    if options.score and memory_shortage(model, options.device) is None:
-        original = prediction_key(model, source, sample, options.device)  # once, since it hashes the whole model
-    cost = estimate_transfer(options, evidence, model, source, original=original, counted_text=counted_text)
-    if cost.seconds >= _ANNOUNCED_FROM:
-        logger.info("this transfer takes %s", cost.describe())
-    target = target_tokenizer(options, source, evidence)
-    check_roles(source, target, needed_roles(model))
+    source = _load_source(options, evidence)
+    texts = _choose_texts(options, evidence, source)
+
+    known = known_tokenizer(options, source.tokenizer, evidence)
+    _announce_time(options, evidence, source, texts, known)
+    target = target_tokenizer(options, source.tokenizer, evidence) if known is None else known
+    check_roles(source.tokenizer, target, needed_roles(source.model))
 
     # Rows for the target tokens, on the inner parameters of the model.
-    inputs = method_inputs(options, evidence, model, source, target)
+    inputs = method_inputs(options, evidence, source.model, source.tokenizer, target)
     initialisation = initialise(options.method, inputs)
-    grafted = graft_initialisation(options, options.method, model, target, initialisation)
+    grafted = graft_initialisation(options, options.method, source.model, target, initialisation)
+
+    start = examine_evidence(options, inputs, initialisation, grafted, texts.sample)
+    _warn_of_poor_start(options, start)
+
     shortage = memory_shortage(grafted.model, options.device)  # if there is one, the model cannot be run
-
-    # Test the evidence, on a sample of text.
-    start = _examine_evidence(options, inputs, initialisation, grafted, sample)
-    if options.score:
-        start = replace(start, not_scored=shortage)
-    # Tokens that were only added make no text longer; what they save is measured at the end.
-    early = judge(replace(start, text=None) if options.keep_source else start)
-    if early.start == "poor" and not METHODS[options.method].is_baseline:
-        _warn_of_poor_start(early)
-
-    # The unigram prior, and scores before training.
-    is_scored = options.score and shortage is None
-    if shortage is not None:
-        counted_text = None
-    prior = _add_prior(options, grafted, counted_text, shortage)
-    source_scores = score_source_language(options, inputs, model, grafted.model) if is_scored else {}
-    start = replace(start, extension=assess_extension(options, inputs, source_scores))
-    if is_scored:
-        scores = score_start(options, model, inputs, grafted, sample, counted_text, original=original)
-        start = replace(start, bits_per_byte=scores)
+    prior = _add_prior(options, grafted, texts, shortage)
+    start = _score(options, source, texts, inputs, grafted, start, shortage)
 
     summary = {
         **start.as_notes(),
@@ -150,13 +131,13 @@ def run_transfer(
         "unigram_prior": asdict(prior) if prior else None,
         "system_prompt": _report_system_prompt(target),
         "pairs_left_out": len(inputs.scored_pairs) if METHODS[options.method].takes("bitext") else 0,
-        "samples": [asdict(sample) for sample in segment_samples(text, source, target)],
+        "samples": [asdict(line) for line in segment_samples(texts.shown, source.tokenizer, target)],
     }
-    is_read = is_scored or counted_text is not None
+    is_read = shortage is None and (options.score or texts.counted is not None)
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         grafted.write(
             folder,
-            provenance=provenance_of(options, evidence, model, target, earlier, is_read=is_read),
+            provenance=provenance_of(options, evidence, source.model, target, source.provenance, is_read=is_read),
             summary=summary,
             inner=None if METHODS[options.method].fresh_inner else options.model,
         )
@@ -165,9 +146,9 @@ def run_transfer(
 
 
 def assist_transfer(options: Transfer, evidence: Evidence) -> None:
-    """Help the process on another host that runs a transfer: count a share of the text, into the cache of both.
+    """Share the work of counting words with the process on another host that runs the same transfer.
 
-    What is counted depends on the method and on the target tokenizer, so all steps up to the rows are taken.
+    The counts depend on the method and on the target tokenizer, so this takes every step until the rows are built.
 
     Args:
         options: As for `run_transfer`.
@@ -175,9 +156,9 @@ def assist_transfer(options: Transfer, evidence: Evidence) -> None:
     """
     if is_finished(options, evidence):
         return
-    model, source = _load_source(options, evidence)
-    target = target_tokenizer(options, source, evidence)
-    initialise(options.method, method_inputs(options, evidence, model, source, target))
+    source = _load_source(options, evidence)
+    target = target_tokenizer(options, source.tokenizer, evidence)
+    initialise(options.method, method_inputs(options, evidence, source.model, source.tokenizer, target))
 
 
 def load_transfer(output: Path) -> TransferResult:
@@ -185,53 +166,128 @@ def load_transfer(output: Path) -> TransferResult:
     return TransferResult(Graft.load(output), None, Start.from_notes(read_notes(output)), output)
 
 
-def _load_source(options: Transfer, evidence: Evidence) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """Load the source model and its tokenizer, and reject before the long work what would fail after it.
+@dataclass(frozen=True)
+class _Source:
+    """The source model.
+
+    Attributes:
+        model: Its weights.
+        tokenizer: Its tokenizer.
+        provenance: What it was made from, if relexify made it.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    provenance: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Text that the grafted model is examined with.
+
+    Attributes:
+        shown: Text, some typical lines of which are shown under both tokenizers.
+        sample: The part of it that is scored, and that the evidence is tested on.
+        counted: The text of the unigram prior; None if there is none.
+        original_key: The key of the source model's score on the sample in the cache; None if it is not scored.
+    """
+
+    shown: Corpus
+    sample: str
+    counted: PriorText | None
+    original_key: Mapping[str, object] | None
+
+
+def _load_source(options: Transfer, evidence: Evidence) -> _Source:
+    """Load the source model, and validate at once whatever would otherwise fail after hours of work.
 
     Raises:
         InputError: There is no such model or tokenizer, or the model has NaN, or the vocabulary is too small.
         VocabularyError: A tokenizer does not belong to the model.
         OutputError: The disk is too small for the result.
     """
+    provenance = read_notes(options.model).get("provenance")
     # Tokenizers first, because a large model takes minutes to read.
-    source, given = load_tokenizer(options.model), given_tokenizer(options)
-    target = None if given is None else load_tokenizer(given)
-    if trains_like_source(options):
+    source, choice = load_tokenizer(options.model), choose_tokenizer(options)
+    given = None if choice.name is None else load_tokenizer(choice.name)
+    if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     # A head for next sentences is kept for TreLM, which trains it.
     model = load_model(options.model, next_sentence=True)
     check_fit(model, source)
-    if given is not None and target is not None:
-        check_roles(source, target, needed_roles(model))
-        check_encoding(target, given, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
+    if given is not None and choice.name is not None:
+        check_roles(source, given, needed_roles(model))
+        check_encoding(given, choice.name, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
     rows = count_rows(model)
     if not options.keep_source:
         rows = min(rows, options.vocab_size)
     check_space(options.output, bytes_to_write(model, options.model, rows=rows))
     if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
         check_finite(model)  # otherwise inner parameters are linked without being read
-    return model, source
+    return _Source(model, source, provenance)
 
 
-def _report_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
-    """Return the system prompt that the chat template begins with, with a warning; None if there is none."""
-    prompt = default_system_prompt(tokenizer)
-    if prompt is not None:
-        logger.warning(
-            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
-            "target language, or edit chat_template.jinja",
-            prompt,
-        )
-    return prompt
+def _choose_texts(options: Transfer, evidence: Evidence, source: _Source) -> _Texts:
+    """Return the text to examine a grafted model with."""
+    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
+    text = evidence.held_out if options.score else evidence.corpus
+    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
+    counted = prior_text(options, source.model, evidence)
+    original_key = None
+    if options.score and memory_shortage(source.model, options.device) is None:
+        # Once, for the estimate and for the scores, because it hashes the whole model.
+        original_key = prediction_key(source.model, source.tokenizer, sample, options.device)
+    return _Texts(text, sample, counted, original_key)
 
 
-def _add_prior(
-    options: Transfer, grafted: Graft, counted_text: PriorText | None, shortage: str | None
-) -> UnigramReport | None:
-    """Add the unigram prior, and log what it changes, or why there is none."""
-    if shortage is not None and has_prior(options):
-        logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
-    prior = add_prior(options, grafted, counted_text)
+def _announce_time(
+    options: Transfer,
+    evidence: Evidence,
+    source: _Source,
+    texts: _Texts,
+    target: PreTrainedTokenizerFast | None,
+) -> None:
+    """Log how long a transfer takes, unless it is short; `target` is None if it has to be trained."""
+    cost = estimate_transfer(
+        options,
+        evidence,
+        source.model,
+        source.tokenizer,
+        target,
+        original_key=texts.original_key,
+        counted_text=texts.counted,
+    )
+    if cost.seconds >= _ANNOUNCED_FROM:
+        logger.info("this transfer takes %s", cost.describe())
+
+
+def _warn_of_poor_start(options: Transfer, start: Start) -> None:
+    """Warn of a poor start before the minutes of scoring, with the first sentence of the reason."""
+    # Added tokens cannot make the text longer, so its length is no reason.
+    verdict = judge(replace(start, text=None) if options.keep_source else start)
+    if verdict.start != "poor" or METHODS[options.method].is_baseline:
+        return
+    found = verdict.reason.partition(". ")[0].removesuffix(".")
+    headline, advice = "this will be a poor start", "to repair this first"
+    if not verdict.is_needed:
+        headline, advice = "a transfer is probably not needed", "if so"
+    logger.warning("%s. %s. Interrupt the command %s.", headline, found, advice)
+
+
+def _add_prior(options: Transfer, grafted: Graft, texts: _Texts, shortage: str | None) -> UnigramReport | None:
+    """Add the unigram prior, and log what it changes, or why there is none.
+
+    Args:
+        options: The transfer.
+        grafted: Its result, which is changed.
+        texts: Its texts.
+        shortage: By how much the model does not fit into memory; None if it does.
+    """
+    if shortage is not None:
+        if has_prior(options):
+            logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
+        return None
+    prior = add_prior(options, grafted, texts.counted)
     if prior is not None:
         logger.info(
             "the unigram prior, how often the text has each token, changes %s; the model needs %.2f bits per token of "
@@ -243,36 +299,44 @@ def _add_prior(
     return prior
 
 
-def _warn_of_poor_start(verdict: Verdict) -> None:
-    """Say in one sentence why a start will be poor; all is said at the end, minutes of scoring later."""
-    found = verdict.reason.partition(". ")[0].removesuffix(".")
-    headline, advice = "this will be a poor start", "to repair this first"
-    if not verdict.is_needed:
-        headline, advice = "a transfer is probably not needed", "if so"
-    logger.warning("%s. %s. Interrupt the command %s.", headline, found, advice)
-
-
-def _examine_evidence(
-    options: Transfer, inputs: Inputs, initialisation: Initialisation, grafted: Graft, sample: str
+def _score(
+    options: Transfer,
+    source: _Source,
+    texts: _Texts,
+    inputs: Inputs,
+    grafted: Graft,
+    start: Start,
+    shortage: str | None,
 ) -> Start:
-    """Return what is known about a grafted model before it is scored: its rows, the text, and tests of the evidence."""
-    origins = row_origins(initialisation.mixture, initialisation.precomputed)
-    text, occurrences = cover_text(sample, inputs.source, inputs.target, origins)
-    # A method that aligns vectors with the dictionary has tested it on held-out words.
-    tests_dictionary = initialisation.rotation is None and METHODS[options.method].takes("target vectors")
-    bitext = None
-    if METHODS[options.method].takes("bitext"):
-        bitext = assess_bitext(inputs, occurrences, sample, mixed=origins == "mixed")
-    return Start(
-        method=options.method,
-        origins=grafted.report.origins,
-        fallback=initialisation.mixture.fallback.value,
-        alignment=initialisation.rotation.summary() if initialisation.rotation else None,
-        bits_per_byte={},
-        text=text,
-        dictionary=assess_dictionary(inputs, occurrences) if tests_dictionary else None,
-        corpus_bytes=inputs.evidence.corpus.size(),
-        given=given_evidence(options),
-        bitext=bitext,
-        trained_vocabulary=not options.keep_source and given_tokenizer(options) is None,
+    """Score a grafted model before its training, and measure what added tokens change; return `start` with the results.
+
+    Args:
+        options: The transfer.
+        source: The source model.
+        texts: The texts of the transfer.
+        inputs: The tokenizers, and held-out text in the source language.
+        grafted: The model, with its unigram prior.
+        start: What is known without scores.
+        shortage: By how much the model does not fit into memory; None if it does.
+    """
+    if shortage is not None or not options.score:
+        not_scored = shortage if options.score else None
+        return replace(start, not_scored=not_scored, extension=assess_extension(options, inputs, {}))
+    source_scores = score_source_language(options, inputs, source.model, grafted.model)
+    extension = assess_extension(options, inputs, source_scores)
+    scores = score_start(
+        options, source.model, inputs, grafted, texts.sample, texts.counted, original_key=texts.original_key
     )
+    return replace(start, bits_per_byte=scores, extension=extension)
+
+
+def _report_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
+    """Warn of a system prompt that the chat template adds by default, and return it; None if there is none."""
+    prompt = default_system_prompt(tokenizer)
+    if prompt is not None:
+        logger.warning(
+            "the chat template begins chats with %r, in the language of the source model: pass a system message in the "
+            "target language, or edit chat_template.jinja",
+            prompt,
+        )
+    return prompt

@@ -1,4 +1,4 @@
-"""The target tokenizer of a transfer: a given one, that of a donor, or one that is trained or extended on the text."""
+"""Load, train or extend the target tokenizer of a transfer, as `tokenizer_choice.py` decides."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached, is_cached
 from relexify.storage.revisions import TOKENIZERS
 from relexify.systems.transfer.extension import extend_vocabulary, is_extended
-from relexify.systems.transfer.options import Transfer, given_tokenizer, method_options
+from relexify.systems.transfer.options import Transfer, method_options
+from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["is_tokenizer_known", "needed_roles", "target_tokenizer"]
+__all__ = ["known_tokenizer", "needed_roles", "target_tokenizer"]
 
 _FEW_TOKENS = 0.95
 """Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
@@ -31,15 +32,15 @@ logger = logging.getLogger(__name__)
 
 
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
-    """Load the tokenizer that the options name, or that of a donor, or train or extend one on the text (cached)."""
-    if options.keep_source:
+    """Load a given tokenizer or that of a donor, or train or extend one on the text; what is trained is cached."""
+    choice, train = choose_tokenizer(options), METHODS[options.method].train_tokenizer
+    if choice.origin == "extended":
         return extend_vocabulary(options, source, evidence).tokenizer
-    method = METHODS[options.method]
-    if (named := given_tokenizer(options)) is not None:
-        return load_tokenizer(named)
+    if choice.name is not None:
+        return load_tokenizer(choice.name)
     corpus, size = evidence.corpus, options.vocab_size
-    if method.train_tokenizer is not None:
-        trained = method.train_tokenizer(source, evidence, vocab_size=size, options=method_options(options))
+    if train is not None:
+        trained = train(source, evidence, vocab_size=size, options=method_options(options))
     else:
         config = load_config(options.model)
         trained = cached(
@@ -58,14 +59,17 @@ def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidenc
     return trained
 
 
-def is_tokenizer_known(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
-    """Whether `target_tokenizer` has nothing to train: one is given, or an earlier run has trained it."""
-    if options.keep_source:
-        return is_extended(options, source, evidence)
-    if given_tokenizer(options) is not None:
-        return True
-    is_plain = METHODS[options.method].train_tokenizer is None
-    return is_plain and is_cached(_CACHED, _tokenizer_key(options, source, evidence))
+def known_tokenizer(
+    options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence
+) -> PreTrainedTokenizerFast | None:
+    """Return the result of `target_tokenizer` if one is given, or is in the cache; None if it has to be trained."""
+    choice = choose_tokenizer(options)
+    is_known = choice.name is not None
+    if choice.origin == "extended":
+        is_known = is_extended(options, source, evidence)
+    elif choice.origin == "like source":
+        is_known = is_cached(_CACHED, _tokenizer_key(options, source, evidence))
+    return target_tokenizer(options, source, evidence) if is_known else None
 
 
 def needed_roles(model: PreTrainedModel) -> tuple[str, ...]:

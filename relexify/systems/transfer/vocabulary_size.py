@@ -8,7 +8,7 @@ BYTES_PER_TOKEN = 100
 """Bytes of text per token of a vocabulary below which many tokens are rare: with 106, from 42 % (Chinese) to 73 %
 (Uyghur) of them occur fewer than five times in the text, and with 212, from 8 to 31 %."""
 _SMALLEST = 1_000
-"""Tokens below which no vocabulary is advised: it would hardly be more than the bytes and the frequent letters."""
+"""Tokens below which no vocabulary is advised: it would have little more than the bytes and the frequent letters."""
 
 
 def fitting_vocabulary(size: int) -> int:

@@ -29,4 +29,5 @@ files of this package:
     scores.py, translation.py   bits per word, and BLEU of translations
     model/                 the layers of the model
     recipe.py, kind.py     what recipes and model loading find this system by
+    notes.py               what TreLM writes into `relexify.json`
 """

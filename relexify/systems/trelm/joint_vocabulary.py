@@ -78,7 +78,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
         EvidenceError: The vectors could not be aligned with the embedding.
         MissingExtra: gensim is needed.
     """
-    options: TrelmInitialisation = inputs.options
+    options = inputs.own_options(TrelmInitialisation)
     width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
     vectors: WordVectors | None = None  # every token gets a random vector
     is_random = options.initialisation.startswith("random")

@@ -9,8 +9,18 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.scoring import Score
-from relexify.steps import STEPS, ModelChange, RunContext, Step, StepTraining
-from relexify.storage.notes import read_as
+from relexify.steps import (
+    STEPS,
+    ModelChange,
+    RunContext,
+    Step,
+    StepComparison,
+    StepReport,
+    StepTraining,
+    Variant,
+    methods_of,
+)
+from relexify.storage.notes import Notes, read_as
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
 from relexify.training.result import TrainingResult, load_result
 from relexify.training.summary import summarise_training
@@ -25,8 +35,7 @@ def validate_trelm(options: Trelm, tables: Mapping[str, Any]) -> None:
         InputError: A text is missing, an option is impossible, or `[transfer]` gives another kind of vocabulary.
     """
     check_trelm(options)
-    transfer = tables.get("transfer")
-    if options.vocabularies == "separate" and getattr(transfer, "method", None) == "trelm":
+    if options.vocabularies == "separate" and "trelm" in methods_of(tables).values():
         raise InputError(
             'method = "trelm" makes one vocabulary for both languages, and [trelm] has vocabularies = "separate": '
             "choose a method for a vocabulary of the target language, such as blend, or joint vocabularies"
@@ -63,19 +72,19 @@ def _with_source_model(options: Trelm, context: RunContext) -> Trelm:
     return replace(options, source_model=options.source_model or context.source_model)
 
 
-def _with_seed(options: Trelm, seed: int) -> Trelm:
-    """Return the options with another seed in all phases.
+def _vary(options: Trelm, variant: Variant) -> Trelm:
+    """Return the options with the seed of a run in all phases.
 
     Whether the best model is kept follows from other options; here it is fixed, so that all runs of a comparison agree.
     """
     phases = {
-        name: replace(getattr(options, name), seed=seed, keep_best=getattr(options, name).selects_best)
+        name: replace(getattr(options, name), seed=variant.seed, keep_best=getattr(options, name).selects_best)
         for name in ("commonality", "transfer", "specific")
     }
-    return replace(options, seed=seed, **phases)
+    return replace(options, seed=variant.seed, **phases)
 
 
-def _change(notes: Mapping[str, Any]) -> ModelChange | None:
+def _change(notes: Notes) -> ModelChange | None:
     found = notes.get("trelm")
     if found is None:
         return None
@@ -89,31 +98,32 @@ def _scores(output: Path) -> Sequence[Score]:
     return trelm_scores(output)
 
 
-STEPS.add(
-    "trelm",
-    Step(
-        table="trelm",
-        options=Trelm,
-        order=60,
-        summary="Transfer a masked language model to another language in three phases, with parallel text (TreLM).",
-        check=check_trelm_step,
-        run=run_trelm_step,
-        inputs=trelm_inputs,
-        validate=validate_trelm,
+_STEP: Step[Trelm, TrainingResult] = Step(
+    table="trelm",
+    options=Trelm,
+    order=60,
+    summary="Transfer a masked language model to another language in three phases, with parallel text (TreLM).",
+    check=check_trelm_step,
+    run=run_trelm_step,
+    load=load_result,
+    validate=validate_trelm,
+    inputs=trelm_inputs,
+    seed=lambda options: options.seed,
+    conflicts={
+        "fresh": "TreLM starts from a pretrained model",
+        "compress": "TreLM has embedding_size for fewer columns",
+        "training": "its phases are trained as [trelm.commonality], [trelm.transfer] and [trelm.specific] say",
+        "bilingual": "these are two ways to the same end",
+        "tasks": "relexify evaluate --task parse scores a model with a TRILayer",
+    },
+    distributed=True,
+    languages=lambda options: options.languages,
+    training=StepTraining(
+        settings=lambda options: options.specific if options.until == "specific" else options.commonality,
         load=load_result,
-        summarise=summarise_training,
-        change=_change,
-        scores=_scores,
-        conflicts={
-            "fresh": "TreLM starts from a pretrained model",
-            "compress": "TreLM has embedding_size for fewer columns",
-            "training": "its phases are trained as [trelm.commonality], [trelm.transfer] and [trelm.specific] say",
-            "bilingual": "these are two ways to the same end",
-            "tasks": "relexify evaluate --task parse scores a model with a TRILayer",
-        },
-        distributed=True,
-        languages=lambda options: options.languages,
-        training=StepTraining(settings=lambda options: getattr(options, options.until), load=load_result),
-        varies={"seed": _with_seed},
     ),
+    comparison=StepComparison(vary=_vary),
+    report=StepReport(summarise=summarise_training, change=_change, scores=_scores),
 )
+
+STEPS.add("trelm", _STEP)

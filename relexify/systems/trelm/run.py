@@ -32,7 +32,7 @@ from relexify.scoring import Score
 from relexify.storage.files import is_written, write_file
 from relexify.storage.inputs import check_inputs
 from relexify.storage.json import read_json
-from relexify.storage.revisions import SCORES, TRAININGS
+from relexify.storage.revisions import TRAINING_REVISIONS
 from relexify.storage.work import WorkFolder
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
@@ -112,8 +112,7 @@ def run_trelm(
         "held_out": None if held_out is None else Corpus.open(held_out),
         "options": options,
     }
-    revisions = {"scores": SCORES, "trainings": TRAININGS}
-    work = WorkFolder(output, "trelm", identity, revisions=revisions, overwrite=overwrite)
+    work = WorkFolder(output, "trelm", identity, revisions=TRAINING_REVISIONS, overwrite=overwrite)
     for folder in (work.output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     if not overwrite and work.is_finished():

@@ -5,7 +5,6 @@ Neither the text nor its tokens are ever held in memory, so a corpus may be larg
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections import deque
@@ -25,7 +24,7 @@ from relexify.progress import Advance, track
 from relexify.storage.cache import cached_folder, entry_path
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.shards import Shards
-from relexify.text import Corpus, count_bytes, make_encodable
+from relexify.text import Corpus, count_bytes, make_encodable, paragraph_digest
 from relexify.tokens import StreamEncoding, encoder_of, separator_of
 
 __all__ = ["PackedText", "pack", "pack_share"]
@@ -35,7 +34,7 @@ _BATCH_BYTES = 1_000_000
 """Bytes of text that are tokenized at once."""
 _SHARD = 16
 """Batches in a shard, which one of several processes on several hosts tokenizes."""
-_KIND = "packed-text"
+_KIND, _REVISION = "packed-text", 2
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +181,13 @@ class _Plan:
 
 def _plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus | None) -> _Plan:
     encoder, separator = encoder_of(tokenizer), separator_of(tokenizer)
-    key = {"corpus": corpus, "excluding": excluding, "tokenizer": encoder.identity, "separator": separator}
+    key = {
+        "revision": _REVISION,
+        "corpus": corpus,
+        "excluding": excluding,
+        "tokenizer": encoder.identity,
+        "separator": separator,
+    }
     highest = max(tokenizer.get_vocab().values())
     dtype = "<u2" if highest <= np.iinfo(np.uint16).max else "<u4"
     tokenize = StreamEncoding(encoder.encode, separator, dtype)
@@ -221,14 +226,15 @@ def _write(folder: Path, plan: _Plan) -> None:
 
 def _batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterator[list[str]]:
     """Yield the paragraphs to keep, about a megabyte at a time, so that long ones do not fill the memory."""
-    held_out = frozenset(_digest(make_encodable(line)) for line in _read(plan.excluding)) if plan.excluding else ()
+    excluding = _read(plan.excluding) if plan.excluding else ()
+    held_out = frozenset(paragraph_digest(make_encodable(line)) for line in excluding)
     texts: list[str] = []
     size = 0
     for line in _read(plan.corpus):
         text = make_encodable(line)
         length = count_bytes(text) + 1  # with the line break
         size += length
-        if held_out and _digest(text) in held_out:
+        if held_out and paragraph_digest(text) in held_out:
             summary.left_out += 1
         else:
             texts.append(text)
@@ -255,8 +261,3 @@ def _read(corpus: Corpus) -> Iterator[str]:
         yield from corpus
     except OSError as error:
         raise InputError(f"{corpus.name} cannot be read to its end ({error}): check it, and try again") from error
-
-
-def _digest(paragraph: str) -> bytes:
-    """Return 16 bytes that identify a held-out paragraph, so that not all of them must be held in memory."""
-    return hashlib.blake2b(paragraph.strip().encode(), digest_size=16).digest()

@@ -31,6 +31,15 @@ def test_sentences_end_as_their_script_ends_them(end):
     assert list(find_overlap([("new", f"ab cd{end}")], [], [f"xy zw{end} ab cd{end} uv{end}"])) == [0]
 
 
+def test_the_unicode_form_does_not_matter():
+    assert list(find_overlap(PAIRS, [], ["Die Tu\u0308r ist offen."])) == [0]
+
+
+def test_a_semicolon_ends_a_sentence_in_greek_alone():
+    assert list(find_overlap([("new", "Πού είναι;")], [], ["Ναι. Πού είναι; Εδώ."])) == [0]
+    assert list(find_overlap([("new", "he left;")], [], ["Yes. He left; she stayed."])) == []
+
+
 def test_a_pair_of_several_sentences_must_occur_with_all_of_them():
     assert list(find_overlap(PAIRS, ["Then he left."], [])) == []
     assert list(find_overlap(PAIRS, ["He said: “Come in!” Then he left. She stayed."], [])) == [2]

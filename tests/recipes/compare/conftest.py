@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relexify.methods.registry import METHODS
-from relexify.steps import STEPS, Step, StepTraining
+from relexify.steps import STEPS, Step, StepComparison, StepTraining, Variant
 from relexify.storage.files import write_folder
 from relexify.training.curve import Curve, Measurement
 from relexify.training.result import TrainingResult
@@ -61,8 +61,13 @@ def _learned(folder: Path) -> TrainingResult:
     return TrainingResult(folder, Curve.load(folder / CURVE), 4, 32, seconds=2.0, tokens_per_second=16.0)
 
 
-def _varying(*names: str) -> Mapping[str, Callable[[Any, Any], Any]]:
-    return {name: lambda options, value, name=name: replace(options, **{name: value}) for name in names}  # type: ignore[misc]
+def _vary(options: Options, variant: Variant) -> Options:
+    return replace(
+        options,
+        method=variant.method or options.method,
+        aligned_by=variant.aligned_by or options.aligned_by,
+        seed=variant.seed,
+    )
 
 
 @pytest.fixture
@@ -70,11 +75,21 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pa
     """Register the tables, and return a function that writes a recipe."""
     common: dict[str, Any] = {"options": Options, "check": lambda options, context: None, "summary": ""}
     training = StepTraining(settings=lambda options: options, load=_learned)
+    planned = replace(training, with_plan=lambda options, plan: replace(options, plan=plan))
+    seed, comparison = (lambda options: options.seed), StepComparison(vary=_vary, evidence_quality=_shares)
     assert STEPS, "those of the systems are there before these are added"
     for step in (
-        Step("begin", order=11, run=_begin, varies=_varying("method", "aligned_by", "seed"), shares=_shares, **common),
-        Step("learn", order=41, run=_learn, varies=_varying("plan"), training=training, **common),
-        Step("refine", order=42, run=_learn, training=training, **common),
+        Step(
+            "begin",
+            order=11,
+            run=_begin,
+            method=lambda options: options.method,
+            seed=seed,
+            comparison=comparison,
+            **common,
+        ),
+        Step("learn", order=41, run=_learn, training=planned, seed=seed, **common),
+        Step("refine", order=42, run=_learn, training=training, seed=seed, **common),
     ):
         monkeypatch.setitem(STEPS._entries, step.table, step)
     (tmp_path / "text.txt").write_text("one line\n" * 50)

@@ -111,7 +111,7 @@ def test_a_trial_of_other_code_is_rejected_or_repeated_and_never_combined_with_n
     two = "[begin]\n[learn]\n[compare]\nruns = [{name = 'a', method = 'fvt'}, {name = 'b', method = 'random'}]"
     recipe = read_recipe(write(two))
     (first,) = run_comparison(recipe, only=["a"])
-    monkeypatch.setattr(running, "SCORES", running.SCORES + 1)
+    monkeypatch.setattr(running, "RUN_REVISIONS", {**running.RUN_REVISIONS, "scores": 99})
     message = r"a-seed0 was made by another version of relexify.*\(changed: scores\): .*`overwrite`"
     with pytest.raises(InputError, match=message):
         run_comparison(recipe)
@@ -128,6 +128,6 @@ def test_a_trial_of_other_code_is_rejected_or_repeated_and_never_combined_with_n
 def test_an_interrupted_trial_of_other_code_is_rejected(write, interrupt, monkeypatch):
     recipe = read_recipe(write(TABLES))
     interrupt(recipe)
-    monkeypatch.setattr(running, "TRAININGS", running.TRAININGS + 1)
+    monkeypatch.setattr(running, "RUN_REVISIONS", {**running.RUN_REVISIONS, "trainings": 99})
     with pytest.raises(InputError, match=r"a-seed0\.work holds work of another version .*\(changed: trainings\)"):
         run_comparison(recipe)

@@ -29,7 +29,7 @@ from relexify.reports.html.model import render_model
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
 from relexify.scoring import Score
-from relexify.steps import STEPS, ModelChange, Step
+from relexify.steps import STEPS, ModelChange, Step, StepReport
 from relexify.storage.files import record_file
 from relexify.storage.notes import read_notes
 from relexify.training.curve import Curve, Measurement
@@ -427,8 +427,7 @@ def test_a_step_that_is_added_later_is_in_the_report_and_on_the_card(folder, mon
         summary="…",
         check=lambda options, context: None,
         run=lambda options, context, model, output: None,
-        summarise_notes=lambda notes: ["It has dreamed."],
-        change=lambda notes: change,
+        report=StepReport(summarise_notes=lambda notes: ["It has dreamed."], change=lambda notes: change),
     )
     monkeypatch.setattr(STEPS, "_entries", {**STEPS, "later": later})
     page = render_model(folder)

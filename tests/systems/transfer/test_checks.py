@@ -170,7 +170,7 @@ def test_unused_evidence_is_reported(options, caplog):
 
 def test_evidence_that_other_methods_use_is_not_reported(options, caplog):
     vectors = replace(options, source_corpus=options.corpus, method="blend", target_vectors=None)
-    check_transfer(vectors, shared=True)
+    check_transfer(vectors, report_unused=False)
     assert "makes no use" not in caplog.text
 
 

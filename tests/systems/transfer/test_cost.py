@@ -21,6 +21,7 @@ from relexify.systems.transfer.cost import TransferCost, estimate_before_loading
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import prediction_key, prior_text
 from relexify.systems.transfer.run import run_transfer
+from relexify.systems.transfer.tokenizer import known_tokenizer
 from tests import pico
 
 SPEED = 1e6
@@ -52,7 +53,8 @@ def estimated(options: Transfer) -> TransferCost:
     model, source = load_model(options.model), load_tokenizer(options.model)
     sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
     original, counted = prediction_key(model, source, sample, options.device), prior_text(options, model, evidence)
-    return estimate_transfer(options, evidence, model, source, original=original, counted_text=counted)
+    target = known_tokenizer(options, source, evidence)
+    return estimate_transfer(options, evidence, model, source, target, original_key=original, counted_text=counted)
 
 
 def operations_of(options: Transfer) -> float:
@@ -106,7 +108,7 @@ def test_a_dry_run_does_not_count_what_is_in_the_cache(options, tmp_path):
 
 def test_an_estimate_without_weights_is_that_with_them_and_an_empty_cache(options):
     evidence, source = prepare_transfer(options), load_tokenizer(options.model)
-    planned = estimate_transfer(options, evidence, meta_model(options.model), source)
+    planned = estimate_transfer(options, evidence, meta_model(options.model), source, None)
     assert planned == estimated(options)
 
 
@@ -130,7 +132,7 @@ def test_a_given_tokenizer_takes_no_time_whatever_the_format_of_the_text(options
     compressed = tmp_path / "text.txt.xz"
     compressed.write_bytes(lzma.compress(Path(str(options.corpus)).read_bytes()))
     given = replace(options, corpus=compressed, tokenizer=options.model)
-    planned = estimate_transfer(given, prepare_transfer(given), meta_model(given.model), load_tokenizer(given.model))
+    planned = estimate_before_loading(given, prepare_transfer(given), load_tokenizer(given.model))
     assert "tokenizer" not in planned.parts
 
 

@@ -209,7 +209,7 @@ def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, 
 def test_cells_of_other_code_are_rejected_unless_they_may_be_replaced(models, tmp_path, monkeypatch):
     search = GridSearch(transfer(models, tmp_path / "grid"), neighbours=(2,), temperatures=(0.2,), baselines=())
     first = run_grid(search)
-    monkeypatch.setattr(checks, "SCORES", checks.SCORES + 1)
+    monkeypatch.setattr(checks, "TRANSFER_REVISIONS", {**checks.TRANSFER_REVISIONS, "scores": 99})
     with pytest.raises(InputError, match=r"k2-tau0\.2\.json belongs to another version .*\(changed: scores\)"):
         run_grid(search)
     again = run_grid(replace(search, transfer=replace(search.transfer, overwrite=True)))

@@ -22,7 +22,7 @@ from relexify.methods.registry import METHODS, Initialisation
 from relexify.mixture import PrecomputedRows
 from relexify.pretrained import runnable
 from relexify.progress import Advance, report_to
-from relexify.steps import STEPS, RunContext
+from relexify.steps import STEPS, RunContext, Variant
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.notes import read_notes
@@ -126,7 +126,7 @@ def test_an_output_of_other_code_with_the_same_version_is_not_up_to_date(options
     with caplog.at_level(logging.INFO, "relexify"):
         run_transfer(options)
     assert "is up to date" in caplog.text
-    monkeypatch.setattr(checks, "EVIDENCE", checks.EVIDENCE + 1)
+    monkeypatch.setattr(checks, "TRANSFER_REVISIONS", {**checks.TRANSFER_REVISIONS, "evidence": 99})
     with pytest.raises(OutputError, match=r"out was made by another version .*\(changed: evidence\): .*`overwrite`"):
         run_transfer(options)
     run_transfer(replace(options, overwrite=True))
@@ -143,7 +143,8 @@ def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_s
     context = RunContext(options.model, Corpus.open(options.corpus), None, {"transfer": options, "training": object()})
     step.check(options, context)
     scored = replace(options, score=True, score_bytes=200)
-    compared = step.varies["method"](scored, "wechsel")
+    variant = Variant(scored.seed, context.corpus, context.corpus, method="wechsel")
+    compared = step.comparison.vary(scored, variant)
     assert step.run(compared, context, options.model, tmp_path / "step").scores == {}
     monkeypatch.setattr(run_module, "initialise", None)
     assert step.run(compared, context, options.model, tmp_path / "step").scores == {}
@@ -157,7 +158,7 @@ def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_s
 
 def test_a_comparison_learns_how_precise_the_vector_alignment_of_a_transfer_is(options, tmp_path):
     lexicon = BilingualLexicon(tuple(zip(pico._ENGLISH, pico.foreign_words(), strict=True)))
-    shares = STEPS["transfer"].shares
+    shares = STEPS["transfer"].comparison.evidence_quality
     for aligned_by in ("dictionary", "random"):
         output = tmp_path / aligned_by
         result = run_transfer(replace(options, dictionary=lexicon, aligned_by=aligned_by, output=output))
@@ -239,7 +240,7 @@ def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_p
     with caplog.at_level(logging.INFO, "relexify"):
         result = run_transfer(replace(options, method="blend", source_corpus=None))
     assert "no dictionary: tokens are built from their spelling and from tokens that both vocabularies" in caplog.text
-    assert "(aligning word vectors was tried in vain: the two languages write no word alike);" in caplog.text
+    assert "(aligning word vectors failed: the two languages write no word alike);" in caplog.text
     assert result.graft.report.origins["mixed"] > 0
 
 

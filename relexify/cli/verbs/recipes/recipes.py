@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,7 @@ from relexify.cli.summary import (
     print_rows,
     print_summary,
 )
+from relexify.storage.notes import Notes
 
 if TYPE_CHECKING:
     from relexify.recipes.file import recipe as recipe_files
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "recipes", "run"]
 
-TASKS = "Tasks (the arrow points to better scores)"
+TASKS_TITLE = "Tasks (the arrow points to better scores)"
 
 
 def run(
@@ -120,7 +121,7 @@ def compare(
         if comparison.languages and comparison.earlier:
             print_rows("Bits per byte of both languages, by stage (lower is better)", stage_rows(comparison))
         if comparison.tasks:
-            print_rows(TASKS, task_rows(comparison))
+            print_rows(TASKS_TITLE, task_rows(comparison))
             print_summary(f"{run}, {note}" for run, found in comparison.tasks.items() for note in task_notes(found))
         if len(comparison.curves) > 1:
             score = "best" if comparison.keeps_best else "final"
@@ -177,29 +178,27 @@ def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
     return read
 
 
-def _print_run(
-    read: recipe_files.Recipe, result: Any, notes: Mapping[str, Any], measured: Sequence[TaskScores]
-) -> None:
+def _print_run(read: recipe_files.Recipe, result: Any, notes: Notes, measured: Sequence[TaskScores]) -> None:
     """Print the results of all steps, the last one in full, and the scores on tasks."""
     from relexify.reports import task_notes, task_result_rows
     from relexify.systems.transfer.assessment.summary import compare_with_transfer
 
     *first, last = read.steps
     for step in first:
-        print_summary(step.summarise_notes(notes))
-    print_summary(last.summarise(result))
+        print_summary(step.report.summarise_notes(notes))
+    print_summary(last.report.summarise(result))
     if set(read.tables) == {"transfer", "training"}:  # step 0 is the model that the transfer scored
         print_summary(compare_with_transfer(notes, result.curve))
     for step in read.steps:
-        if step.scores is not None:
-            print_measured(step.scores(read.output))
+        if step.report.scores is not None:
+            print_measured(step.report.scores(read.output))
     if measured:
-        print_rows(TASKS, task_result_rows(measured))
+        print_rows(TASKS_TITLE, task_result_rows(measured))
         print_summary(task_notes(measured))
     print_model_folder(read.output)
 
 
-def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result: Any, notes: Mapping[str, Any]) -> None:
+def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result: Any, notes: Notes) -> None:
     """Print what to do after the last step; nothing after a system that trains more than once."""
     from relexify.reports.next_steps import after_training, after_transfer
 

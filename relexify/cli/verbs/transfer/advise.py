@@ -99,7 +99,7 @@ def advise(
         text_bytes=text_bytes,
     )
     check_replaced(options.transfer)
-    check_transfer(options.transfer, shared=True)
+    check_transfer(options.transfer, report_unused=False)
     planned_runs(options)
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()

@@ -13,7 +13,7 @@ from relexify.cli.options import METHOD, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.errors import InputError
-from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_VOCABULARY
+from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_METHOD, DEFAULT_VOCABULARY
 
 __all__ = ["transfer"]
 
@@ -32,7 +32,7 @@ def transfer(
     held_out: shared.HeldOut = None,
     method: Annotated[
         str, typer.Option(help="Initialisation; see relexify methods.", rich_help_panel=METHOD)
-    ] = "blend",
+    ] = DEFAULT_METHOD,
     vocab_size: shared.VocabularySize = DEFAULT_VOCABULARY,
     keep_source: Annotated[
         bool,
@@ -69,9 +69,9 @@ def transfer(
     from relexify.systems.transfer.checks import prepare_transfer
     from relexify.systems.transfer.options import Transfer
 
-    started = launch()
-    if started.local_rank:
-        return  # one process of each host counts, and starts others
+    process = launch()
+    if process.local_rank:
+        return  # one process of each host is enough: it starts others itself
     options = Transfer(
         model=model,
         output=output,
@@ -109,7 +109,7 @@ def transfer(
     from relexify.systems.transfer.assessment.summary import summarise_transfer
     from relexify.systems.transfer.run import assist_transfer, run_transfer
 
-    if started.rank:  # the first process writes the result
+    if process.rank:  # the first process writes the result
         say_assisting(output)
         assist_transfer(options, evidence)
         return

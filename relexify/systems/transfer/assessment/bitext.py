@@ -21,7 +21,7 @@ __all__ = ["assess_bitext"]
 
 
 def assess_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.ndarray) -> BitextCheck | None:
-    """Measure how much of a text parallel text knows, and how many tokens are built from it.
+    """Measure how many words of a text occur in the parallel text, and how many tokens are built from it.
 
     Args:
         inputs: What the method was built from.

@@ -41,7 +41,7 @@ def score_start(
     text: str,
     counted_text: PriorText | None,
     *,
-    original: Mapping[str, object] | None = None,
+    original_key: Mapping[str, object] | None = None,
 ) -> dict[str, float]:
     """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
@@ -54,17 +54,17 @@ def score_start(
         grafted: The result, with its unigram prior.
         text: Held-out text in the target language, one paragraph per line.
         counted_text: The text of the unigram prior; None if there is none.
-        original: The `prediction_key` of the source model, its tokenizer and the text, if it is known.
+        original_key: The `prediction_key` of the source model, its tokenizer and the text, if it is known.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target = inputs.source, inputs.target
-    if original is None:
-        original = prediction_key(model, source, text, options.device)
+    if original_key is None:
+        original_key = prediction_key(model, source, text, options.device)
     measure = partial(_measure, "original model", model, source, text, options.device)
-    scores = {ORIGINAL: _cached_score(ORIGINAL, original, measure)}
-    key = _baseline_key(options, original, target, counted_text)
+    scores = {ORIGINAL: _cached_score(ORIGINAL, original_key, measure)}
+    key = _baseline_key(options, original_key, target, counted_text)
 
     def score_baseline(mixture: Mixture) -> float:
         """Return bits per byte of the model with rows that no evidence was used for."""
@@ -82,7 +82,7 @@ def score_start(
 
 def known_scores(
     options: Transfer,
-    original: Mapping[str, object],
+    original_key: Mapping[str, object],
     target: PreTrainedTokenizerFast | None,
     counted_text: PriorText | None,
 ) -> list[str]:
@@ -90,14 +90,14 @@ def known_scores(
 
     Args:
         options: The transfer.
-        original: As for `score_start`.
+        original_key: As for `score_start`.
         target: The target tokenizer; None if it is not trained yet, so that no baseline has been scored.
         counted_text: As for `score_start`.
     """
-    keys = {ORIGINAL: original}
+    keys = {ORIGINAL: original_key}
     if target is not None:
         baselines = (name for name in BASELINES if name != ORIGINAL)
-        keys |= dict.fromkeys(baselines, _baseline_key(options, original, target, counted_text))
+        keys |= dict.fromkeys(baselines, _baseline_key(options, original_key, target, counted_text))
     return [name for name, key in keys.items() if is_cached(*_entry(name, key))]
 
 
@@ -158,14 +158,14 @@ def _measure(
 
 def _baseline_key(
     options: Transfer,
-    original: Mapping[str, object],
+    original_key: Mapping[str, object],
     target: PreTrainedTokenizerFast,
     counted_text: PriorText | None,
 ) -> Mapping[str, object]:
     """Return everything that the score of a baseline depends on."""
     # No method is in the key: the baselines of one tokenizer and seed serve every method.
     return {
-        "original": original,
+        "original": original_key,
         "tokenizer": target,
         "seed": options.seed,
         "keep_source": options.keep_source,

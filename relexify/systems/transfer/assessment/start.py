@@ -175,13 +175,24 @@ class Start:
         return {name: self.bits_per_byte[name] for name in names if name in self.bits_per_byte}
 
     @property
+    def best_baseline(self) -> float | None:
+        """The lowest of the baseline scores; None if none was measured."""
+        return min(self.baseline_scores.values(), default=None)
+
+    @property
+    def gain(self) -> float | None:
+        """Bits per byte that the evidence gains over rows without it; None if they were not scored."""
+        best, own = self.best_baseline, self.own_score
+        return None if best is None or own is None else best - own
+
+    @property
     def vocabulary_size(self) -> int:
         """Number of target tokens."""
         return sum(self.origins.values())
 
     @property
     def sampled(self) -> str:
-        """What `text` is a sample of; see `TextCoverage`."""
+        """What `text` is a sample of: held-out text only if the model was to be scored, see `TextCoverage`."""
         return "held-out text" if self.bits_per_byte or self.not_scored else "the corpus"
 
     def as_notes(self) -> dict[str, Any]:
@@ -223,7 +234,7 @@ class Start:
 
 
 def start_of(notes: Mapping[str, Any]) -> Start | None:
-    """Return the start of the transfer that a model, or the one it was trained from, was written by; None without one.
+    """Return the start of the transfer that a model comes from, directly or by training; None if there was no transfer.
 
     Args:
         notes: `relexify.json` of any model.

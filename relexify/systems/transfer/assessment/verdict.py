@@ -20,6 +20,8 @@ on tests of the evidence first, and on the scores second (the limits of a dictio
 
 What is `good` by these is `open` if the new tokenizer hardly shortens the text (`LITTLE_SAVING`). Whatever the verdict,
 it says what parallel text contributes, and whether the vocabulary is too large for the text.
+
+The rules are in this file, and their sentences in `verdict_texts.py`.
 """
 
 from __future__ import annotations
@@ -28,16 +30,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from relexify.storage.files import format_size
+from relexify.methods.registry import TRANSLATIONS
 from relexify.storage.notes import read_as
+from relexify.systems.transfer.assessment import verdict_texts as texts
 from relexify.systems.transfer.assessment.dictionary_verdict import (
     describe_doubtful_dictionary,
     describe_sound_dictionary,
     describe_useless_dictionary,
 )
-from relexify.systems.transfer.assessment.start import BASELINES, Start, TextCoverage
-from relexify.systems.transfer.defaults import DEFAULT_VOCABULARY
-from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
+from relexify.systems.transfer.assessment.start import Start, TextCoverage
+from relexify.systems.transfer.defaults import DEFAULT_METHOD, DEFAULT_VOCABULARY
+from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN
 
 __all__ = ["Verdict", "alignment_hits", "judge", "verdict_of"]
 
@@ -48,9 +51,7 @@ ROUGH = 0.2
 GAIN = 0.05
 """Bits per byte that evidence must gain over rows without it; the sample of held-out text decides on less."""
 
-DEFAULT = "blend"
-"""The method that combines all types of evidence."""
-TRANSLATIONS = frozenset({"dictionary", "bitext", "rotation", "donor"})
+MEANINGS = frozenset({*TRANSLATIONS, "rotation", "donor"})
 """Options with evidence of what target words mean in the source language."""
 SMALL_VOCABULARY = 4_000
 """Tokens below which a vocabulary that does not shorten the text is called too small. A choice, not a measurement."""
@@ -65,6 +66,8 @@ Chinese. The limit per character is a choice: no tokenizer that was trained on s
 LITTLE_OVERLAP = 0.25
 """Share of the words of the text below which parallel text is small, or in another language. With 300 pairs or more, it
 has from 0.27 (German) to 0.91 (Swahili); parallel text of another language has up to 0.21."""
+MOST = 0.5
+"""Share of the text without any evidence above which a start is called poor. A choice, not a measurement."""
 FEWEST_BYTES = 10_000
 """Bytes of text below which a start is called poor: one to two thousand words. A choice, not a measurement."""
 
@@ -88,62 +91,26 @@ class Verdict:
 
 def judge(start: Start) -> Verdict:
     """Judge a transfer by its evidence and its scores before training."""
-    if _knows_language(start):
-        return _judge_known(start)
-    verdict = _judge(start)
-    return replace(verdict, reason=verdict.reason + _describe_bitext(start) + _describe_rare_tokens(start, verdict))
+    if start.text is not None and _knows_language(start, start.text):
+        reason = texts.describe_known_language(start.text, start.own_score, start.original_score)
+        return Verdict("poor", reason, is_needed=False)
+    # The first rule that applies decides.
+    verdict = (
+        _reject_baseline(start)
+        or _reject_text(start)
+        or _reject_tokenizer(start)
+        or _reject_evidence(start)
+        or _accept_evidence(start)
+        or _doubt_dictionary(start)
+        or _judge_scores(start)
+    )
+    return replace(verdict, reason=texts.join(verdict.reason, _describe_bitext(start), _describe_rare(start, verdict)))
 
 
 def verdict_of(notes: Mapping[str, Any]) -> Verdict | None:
     """Return the verdict that `relexify.json` has on the transfer of a model; None if there was none."""
     verdict = notes.get("verdict")
     return read_as(Verdict, verdict) if verdict else None
-
-
-def _judge(start: Start) -> Verdict:  # noqa: PLR0911
-    """Judge a transfer to a language that the model does not know."""
-    baselines, own = start.baseline_scores, start.own_score
-    gain = min(baselines.values()) - own if baselines and own is not None else None
-    has_evidence = any(count for origin, count in start.origins.items() if origin not in ("none", "special"))
-    if start.method in baselines or not has_evidence:
-        reason = f"{start.method} uses no evidence; it is a baseline to compare with."
-        return Verdict("poor", reason + _missing_evidence(start), _default_method(start))
-    if start.corpus_bytes is not None and start.corpus_bytes < FEWEST_BYTES:
-        return Verdict(
-            "poor",
-            f"The text has only {start.corpus_bytes / 1000:.1f} kB, which is too little to learn a vocabulary or a "
-            "language from: give some hundred kB at least.",
-        )
-    if start.text is not None and start.extension is None and start.text.target_tokens >= start.text.source_tokens:
-        return _judge_length(start, start.text)
-    if (complaint := _complaint(start)) is not None:
-        reason = complaint.reason + _explain_gain(gain)
-        if "dictionary" in complaint.changes and own is not None:
-            reason += (
-                f" Without the dictionary, the score before training may stay about as it is ({own:.3f}), or be a "
-                "little worse: this score does not predict the one after training."
-            )
-        return replace(complaint, reason=reason)
-    if praise := _praise(start):
-        others = f" Rows without evidence (random or shuffled) need {min(baselines.values()):.3f}." if baselines else ""
-        if gain is not None and gain < GAIN:
-            less = "they need less" if gain < 0 else "they need hardly more"
-            others += f" That {less} is common and says little: rows from evidence usually lead early in training."
-        return _unless_too_long(start, Verdict("good", praise + _compared_with_original(start) + others))
-    doubt = ""
-    if start.dictionary is not None:
-        doubt = describe_doubtful_dictionary(start.dictionary, start.corpus_bytes)
-    if doubt:
-        if gain is not None and gain < 0:
-            doubt += (
-                f" Rows without evidence need less before training ({min(baselines.values()):.3f}, against {own:.3f} "
-                "bits per byte). This is common, and does not predict which are better after training."
-            )
-        return Verdict("open", doubt)
-    if gain is None or own is None:
-        reason = f": {start.not_scored}" if start.not_scored else " before training"
-        return Verdict("unknown", f"The model was not scored{reason}.{_missing_evidence(start)}")
-    return _judge_scores(start, own, baselines)
 
 
 def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -154,42 +121,114 @@ def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
     return round(max(quality["precision"], quality["csls_precision"]) * quality["words"]), quality["words"]
 
 
-def _judge_scores(start: Start, own: float, baselines: Mapping[str, float]) -> Verdict:
-    """Judge a transfer whose evidence could not be tested, by its score compared with rows without evidence."""
-    compared = " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())
-    gain = min(baselines.values()) - own
+def _reject_baseline(start: Start) -> Verdict | None:
+    """Call a start without any evidence poor."""
+    has_evidence = any(count for origin, count in start.origins.items() if origin not in ("none", "special"))
+    if has_evidence and start.method not in start.baseline_scores:
+        return None
+    reason = texts.join(texts.describe_baseline(start.method), _describe_missing(start))
+    return Verdict("poor", reason, _default_method(start))
+
+
+def _reject_text(start: Start) -> Verdict | None:
+    """Call a start poor if there is too little text."""
+    if start.corpus_bytes is None or start.corpus_bytes >= FEWEST_BYTES:
+        return None
+    return Verdict("poor", texts.describe_short_text(start.corpus_bytes))
+
+
+def _reject_tokenizer(start: Start) -> Verdict | None:
+    """Call a start poor if a new tokenizer, which replaces the model's own, does not shorten the text."""
+    text = start.text
+    if text is None or start.extension is not None or text.target_tokens < text.source_tokens:
+        return None
+    is_small = start.vocabulary_size < SMALL_VOCABULARY
+    reason = texts.describe_longer_text(text, small_vocabulary=start.vocabulary_size if is_small else None)
+    return Verdict("poor", reason, {"vocab_size": str(DEFAULT_VOCABULARY)} if is_small else {})
+
+
+def _reject_evidence(start: Start) -> Verdict | None:
+    """Call a start poor if its evidence is noise or missing; its scores do not change that, but are explained."""
+    complaint = _complain(start)
+    if complaint is None:
+        return None
+    gained = texts.explain_gain(start.gain) if start.gain is not None and start.gain >= GAIN else ""
+    expected = ""
+    if "dictionary" in complaint.changes and start.own_score is not None:
+        expected = texts.expect_without_dictionary(start.own_score)
+    return replace(complaint, reason=texts.join(complaint.reason, gained, expected))
+
+
+def _complain(start: Start) -> Verdict | None:
+    """Return the verdict of the tests on evidence that is noise or missing; None if no test finds that."""
+    hits = alignment_hits(start.alignment) if start.alignment else None
+    if hits is not None and hits[0] < NOISE * hits[1]:
+        has_translations = not set(TRANSLATIONS).isdisjoint(start.given or ())
+        method = DEFAULT_METHOD if has_translations and start.method != DEFAULT_METHOD else "fvt"
+        return Verdict("poor", texts.describe_noise(*hits), {"method": method})
+    if start.dictionary is not None and (reason := describe_useless_dictionary(start.dictionary)):
+        return Verdict("poor", reason, {"dictionary": None})
+    total = max(1, start.vocabulary_size)
+    missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
+    if missing > MOST:
+        reason = texts.join(texts.describe_silence(missing), _describe_missing(start))
+        return Verdict("poor", reason, _default_method(start))
+    return None
+
+
+def _accept_evidence(start: Start) -> Verdict | None:
+    """Call a start good if its evidence passes a test."""
+    hits = alignment_hits(start.alignment) if start.alignment else None
+    passed = ""
+    if hits is not None and hits[0] >= ROUGH * hits[1]:
+        passed = texts.describe_sound_vectors(*hits)
+    elif start.dictionary is not None:
+        passed = describe_sound_dictionary(start.dictionary)
+    if not passed:
+        return None
+    baselines = ""
+    if start.best_baseline is not None:
+        is_small = start.gain is not None and start.gain < GAIN
+        baselines = texts.describe_baseline_score(start.best_baseline, small_gain=start.gain if is_small else None)
+    return _unless_too_long(start, Verdict("good", texts.join(passed, texts.compare_with_original(start), baselines)))
+
+
+def _doubt_dictionary(start: Start) -> Verdict | None:
+    """Call a start open if some translations may be wrong, or too few can be tested, whatever the score."""
+    doubt = ""
+    if start.dictionary is not None:
+        doubt = describe_doubtful_dictionary(start.dictionary, start.corpus_bytes)
+    if not doubt:
+        return None
+    best, own, compared = start.best_baseline, start.own_score, ""
+    if best is not None and own is not None and best < own:
+        compared = texts.excuse_loss(best, own)
+    return Verdict("open", texts.join(doubt, compared))
+
+
+def _judge_scores(start: Start) -> Verdict:
+    """Judge a start whose evidence could not be tested, by its score compared with rows without evidence."""
+    own, gain = start.own_score, start.gain
+    if own is None or gain is None:
+        return Verdict("unknown", texts.join(texts.describe_missing_scores(start.not_scored), _describe_missing(start)))
     if gain >= GAIN:
-        works = "spelling, and tokens that both vocabularies have, help"
-        if not _is_text_alone(start):
-            works = "the evidence works"
-        reason = f"Before any training, the model needs {own:.3f} bits per byte, against {compared}: {works}."
-        return _unless_too_long(start, Verdict("good", reason + _compared_with_original(start, is_known=True)))
-    better = f"only {gain:.3f} bits per byte better than without evidence, too little to tell"
-    if gain < 0.0005:  # 0.000 as it is shown
-        better = "no better than without evidence"
+        reason = texts.join(
+            texts.describe_gain(own, start.baseline_scores, is_text_alone=_is_text_alone(start)),
+            texts.compare_with_original(start, is_known=True),
+        )
+        return _unless_too_long(start, Verdict("good", reason))
     return Verdict(
-        "open",
-        f"Before training, it predicts the text {better} ({own:.3f} bits per byte, against {compared}). Good evidence "
-        "often starts like this and shows within the first steps: train two methods for a "
-        f"short time (relexify advise) before you train one for long.{_missing_evidence(start)}",
+        "open", texts.join(texts.describe_no_gain(own, start.baseline_scores, gain), _describe_missing(start))
     )
 
 
-def _praise(start: Start) -> str:
-    """Return what shows that the evidence is good; empty if no test does."""
-    hits = alignment_hits(start.alignment) if start.alignment else None
-    if hits is not None and hits[0] >= ROUGH * hits[1]:
-        return f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words."
-    return describe_sound_dictionary(start.dictionary) if start.dictionary is not None else ""
-
-
-def _knows_language(start: Start) -> bool:
+def _knows_language(start: Start, text: TextCoverage) -> bool:
     """Whether the model was trained on the language of the text, so that a new vocabulary hardly shortens it.
 
     Its tokenizer then needs few tokens for a word, and it predicts the text better than with the new vocabulary.
     """
-    text, own, original = start.text, start.own_score, start.original_score
-    if text is None or not _hardly_shortens(start):
+    own, original = start.own_score, start.original_score
+    if not _hardly_shortens(start):
         return False
     is_better = own is None or original is None or original < own
     return is_better and text.source_tokens < KNOWN_LENGTH[text.unit] * text.words
@@ -203,167 +242,46 @@ def _hardly_shortens(start: Start) -> bool:
     return text.target_tokens > (1 - LITTLE_SAVING) * text.source_tokens
 
 
-def _judge_known(start: Start) -> Verdict:
-    """Judge a transfer to a language that the model knows."""
-    text, own, original = start.text, start.own_score, start.original_score
-    found = "The model seems to know the language of this text already"
-    if text is not None:
-        found += (
-            f": its own tokenizer needs only {text.source_tokens / text.words:.2f} tokens per {text.unit}, as for a "
-            f"language that it was trained on, and the new one {text.target_tokens / text.words:.2f}"
-        )
-    scores = ""
-    if own is not None and original is not None:
-        scores = f" It predicts the text with {original:.3f} bits per byte, and after this transfer with {own:.3f}."
-    return Verdict(
-        "poor",
-        f"{found}.{scores} Train the model as it is (relexify train), or remove the tokens that you do not need "
-        "(relexify prune). For the terms of a special field, add tokens (--keep-source). If this is not "
-        "the language that you want, give text in that one (--corpus).",
-        is_needed=False,
-    )
-
-
-def _describe_bitext(start: Start) -> str:
-    """Say what parallel text contributes; empty if there is none."""
-    check = start.bitext
-    if check is None:
-        return ""
-    pairs = "one pair" if check.pairs == 1 else f"{check.pairs:,} pairs"
-    found = f" Parallel text ({pairs}) gives meanings to {check.tokens:,} tokens, {check.text_share:.0%} of the text"
-    if check.shared is not None:
-        found += f"; the dictionary has {check.shared:,} of these tokens too"
-    if check.overlap is None or check.overlap >= LITTLE_OVERLAP:
-        return f"{found}."
-    return (
-        f"{found}. But it has only {check.overlap:.0%} of the words of the text, so it is small, or not in the "
-        "language of the text: give more, or leave it out (--bitext)."
-    )
-
-
-def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
-    """Say that a trained vocabulary is too large for its text; empty if it is not, or if more text is needed anyway."""
-    tokens, size = start.vocabulary_size, start.corpus_bytes
-    if not start.trained_vocabulary or size is None or not FEWEST_BYTES <= size < BYTES_PER_TOKEN * tokens:
-        return ""
-    if "vocab_size" in verdict.changes:
-        return ""
-    fitting = fitting_vocabulary(size)
-    or_fewer = f", or at most {fitting:,} tokens (--vocab-size {fitting})" if fitting else ""
-    return (
-        f" The vocabulary is large for the text ({tokens:,} tokens for {format_size(size)}): many tokens occur fewer "
-        f"than five times in it, too rarely to be learnt. Give more text, {format_size(BYTES_PER_TOKEN * tokens)} or "
-        f"more{or_fewer}."
-    )
-
-
-def _judge_length(start: Start, text: TextCoverage) -> Verdict:
-    """Judge a transfer whose tokenizer does not shorten the text."""
-    size = start.vocabulary_size
-    found = (
-        f"The new tokenizer needs no fewer tokens for the text ({text.target_tokens:,}) than the model's own "
-        f"({text.source_tokens:,})"
-    )
-    if size < SMALL_VOCABULARY:
-        reason = f"{found}: its {size:,} tokens are probably too few. Give it a larger vocabulary (--vocab-size)."
-        return Verdict("poor", reason, {"vocab_size": str(DEFAULT_VOCABULARY)})
-    return Verdict(
-        "poor",
-        f"{found}: the text is probably not ordinary sentences, or in a language that the model knows, which needs no "
-        "new vocabulary. Give text in the target language (--corpus), or train the model as it is.",
-    )
-
-
 def _unless_too_long(start: Start, verdict: Verdict) -> Verdict:
     """Return a verdict, but as open if the new tokenizer hardly shortens the text."""
-    text = start.text
-    if text is None or not _hardly_shortens(start):
+    if start.text is None or not _hardly_shortens(start):
         return verdict
-    saved = (
-        f"The new tokenizer saves only {1 - text.target_tokens / text.source_tokens:.0%} of the tokens "
-        f"({text.target_tokens:,} instead of {text.source_tokens:,}): check that the text is ordinary sentences in the "
-        "target language, or give it a larger vocabulary (--vocab-size)."
-    )
-    return replace(verdict, start="open", reason=f"{saved} {verdict.reason}")
-
-
-def _compared_with_original(start: Start, *, is_known: bool = False) -> str:
-    """Say how the model compares with the source model on the same text, as far as that was measured.
-
-    Args:
-        start: What is known about the transfer.
-        is_known: Whether the sentence before has the model's own score.
-    """
-    own, original = start.own_score, start.original_score
-    if own is None or original is None or start.text is None:
-        return ""
-    ratio = start.text.target_tokens / max(1, start.text.source_tokens)
-    compared = f" Before any training, the model needs {own:.3f} bits per byte and {ratio:.0%} of the tokens"
-    if is_known:
-        compared = f" It needs {ratio:.0%} of the tokens"
-    if own < original:
-        return f"{compared}; the original model needs {original:.3f} bits per byte."
-    return f"{compared}; the original model still needs less, {original:.3f}, so train the new one before you use it."
+    return replace(verdict, start="open", reason=texts.join(texts.describe_little_saving(start.text), verdict.reason))
 
 
 def _is_text_alone(start: Start) -> bool:
     """Whether tokens are built from the text and the two tokenizers alone."""
     if start.method == "fvt":
         return True  # whatever was given
-    is_given = start.given is None or not TRANSLATIONS.isdisjoint(start.given)
-    return start.method == DEFAULT and not is_given and start.alignment is None
-
-
-def _missing_evidence(start: Start) -> str:
-    """Say which evidence to add if there are no translations at all."""
-    given = start.given
-    if given is None or not TRANSLATIONS.isdisjoint(given):
-        return ""
-    has_source_text = not {"source_corpus", "source_vectors"}.isdisjoint(given)
-    or_text = "" if has_source_text else ", or text in the model's language (--source-corpus)"
-    return (
-        f" Neither a dictionary nor parallel text was given: give the method {DEFAULT} a dictionary "
-        f"(--dictionary){or_text}."
-    )
-
-
-def _complaint(start: Start) -> Verdict | None:
-    """Return the verdict on evidence that is noise or missing; None if no test finds that."""
-    hits = alignment_hits(start.alignment) if start.alignment else None
-    if hits is not None and hits[0] < NOISE * hits[1]:
-        has_translations = bool({"dictionary", "bitext"} & set(start.given or ()))
-        return Verdict(
-            "poor",
-            f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
-            "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
-            "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary.",
-            {"method": DEFAULT if has_translations and start.method != DEFAULT else "fvt"},
-        )
-    if start.dictionary is not None and (reason := describe_useless_dictionary(start.dictionary)):
-        return Verdict("poor", reason, {"dictionary": None})
-    total = max(1, start.vocabulary_size)
-    missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
-    if missing > 0.5:
-        return Verdict(
-            "poor",
-            f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "
-            f"combines all types.{_missing_evidence(start)}",
-            _default_method(start),
-        )
-    return None
+    is_given = start.given is None or not MEANINGS.isdisjoint(start.given)
+    return start.method == DEFAULT_METHOD and not is_given and start.alignment is None
 
 
 def _default_method(start: Start) -> dict[str, str | None]:
     """Return the change to the default method, unless it is in use already."""
-    return {"method": DEFAULT} if start.method != DEFAULT else {}
+    return {"method": DEFAULT_METHOD} if start.method != DEFAULT_METHOD else {}
 
 
-def _explain_gain(gain: float | None) -> str:
-    """Say where a gain comes from if it is not from the evidence that was found to be noise."""
-    if gain is None or gain < GAIN:
+def _describe_missing(start: Start) -> str:
+    """Say which evidence to add if there are no translations at all."""
+    given = start.given
+    if given is None or not MEANINGS.isdisjoint(given):
         return ""
-    return (
-        f" What it gains over rows without evidence ({gain:.3f} bits per byte) comes from tokens that both "
-        "vocabularies share and from the spelling of the others, which every transfer with the method blend or fvt "
-        "uses, without any further evidence."
-    )
+    return texts.ask_for_evidence(has_source_text=not {"source_corpus", "source_vectors"}.isdisjoint(given))
+
+
+def _describe_bitext(start: Start) -> str:
+    """Say what parallel text contributes, if there is any."""
+    check = start.bitext
+    if check is None:
+        return ""
+    is_other = check.overlap is not None and check.overlap < LITTLE_OVERLAP
+    return texts.describe_bitext(check, little_overlap=check.overlap if is_other else None)
+
+
+def _describe_rare(start: Start, verdict: Verdict) -> str:
+    """Say that a trained vocabulary is too large for its text, unless more text or tokens are needed anyway."""
+    tokens, size = start.vocabulary_size, start.corpus_bytes
+    if not start.trained_vocabulary or size is None or not FEWEST_BYTES <= size < BYTES_PER_TOKEN * tokens:
+        return ""
+    return "" if "vocab_size" in verdict.changes else texts.describe_rare_tokens(tokens, size)

@@ -30,7 +30,7 @@ from relexify.scoring import Score, language_model_scores, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_json
-from relexify.storage.revisions import TASKS, changed_revisions
+from relexify.storage.revisions import TASK_SCORES, changed_revisions
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions
 from relexify.systems.transfer.grid.cells import (
     BITS,
@@ -178,7 +178,7 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
 
 def _revisions(cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
-    return {**transfer_revisions(cell.initialisation), "tasks": TASKS}
+    return {**transfer_revisions(cell.initialisation), "tasks": TASK_SCORES}
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:

@@ -19,7 +19,7 @@ __all__ = ["EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probi
 
 _OVERRIDES = (
     "epochs", "batch", "learning_rate", "score_learning_rate", "warmup", "length", "weight_decay", "beta2", "epsilon",
-    "clip",
+    "clip", "micro_batch",
 )  # fmt: skip
 """Fields of `Evaluation` that, if they are set, replace those of the task's training options."""
 
@@ -154,7 +154,8 @@ class Evaluation:
         language: The language of a bilingual model to train in.
         through: A model of another language, or the name of the other language of a bilingual model, whose tokenizer
             and embeddings replace those of the trained model for the test: zero-shot transfer.
-        epochs: Passes over the training data. The task's default if not given, as for all options up to `clip`.
+        epochs: Passes over the training data. The task's default if not given, as for all options up to
+            `micro_batch`.
         batch: Examples per step.
         learning_rate: The peak.
         score_learning_rate: The peak for the layers on top of a parser's encoder.
@@ -164,6 +165,7 @@ class Evaluation:
         beta2: Adam's decay of the second moment.
         epsilon: Adam's epsilon.
         clip: Largest norm of a gradient.
+        micro_batch: Examples per forward pass, if a whole batch does not fit into memory.
         learning_rates: Peaks to choose from, by the score of the first seed on development data.
         batches: Numbers of examples per step to choose from in the same way, together with `learning_rates`.
         examples: Train on this many examples, evenly spaced in the training file; on all if not given.
@@ -189,6 +191,7 @@ class Evaluation:
     beta2: float | None = None
     epsilon: float | None = None
     clip: float | None = None
+    micro_batch: int | None = None
     learning_rates: tuple[float, ...] = ()
     batches: tuple[int, ...] = ()
     examples: int | None = None

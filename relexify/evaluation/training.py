@@ -11,9 +11,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from torch import nn
 from transformers import (
     EarlyStoppingCallback,
     PreTrainedModel,
@@ -26,6 +27,7 @@ from transformers import (
 
 from relexify.errors import InputError, TrainingError
 from relexify.evaluation.options import EpochTraining
+from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import Advance, track
@@ -203,12 +205,37 @@ def epoch_arguments(
 
 
 class EpochTrainer(SealedTrainer):
-    """A Trainer with a function as its evaluation."""
+    """A Trainer with a function as its evaluation, for models whose loss is the mean over the labels of their input."""
+
+    overridden: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **SealedTrainer.overridden,
+        "get_batch_samples": ("epoch_iterator", "num_batches", "device"),
+        "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
+    }
 
     def __init__(self, *, score: Callable[[], float] | None, **rest: Any) -> None:
         # The Trainer insists on a data set if it is to evaluate; `evaluate` does not read it.
         super().__init__(eval_dataset=None if score is None else [None], **rest)
         self.score = score
+        # Otherwise the Trainer leaves it to the model to divide the loss by the labels of a whole batch, since its
+        # `forward` takes any keyword, although the losses of classifiers ignore that one.
+        self.model_accepts_loss_kwargs = False
+        self._mean_labels: float | None = None  # of the parts of a batch; None if it has a single one
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """Return the parts of a batch, and count their labels."""
+        parts, number = super().get_batch_samples(epoch_iterator, num_batches, device)
+        self._mean_labels = sum(map(_count_labels, parts)) / len(parts) if len(parts) > 1 else None
+        return parts, number
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, torch.Tensor], return_outputs: bool = False, **rest: Any
+    ) -> Any:
+        """Return the loss of a part of a batch, weighted by its labels; the Trainer takes the mean over the parts."""
+        loss = super().compute_loss(model, inputs)
+        return loss if self._mean_labels is None else loss * (_count_labels(inputs) / self._mean_labels)
 
     def evaluate(
         self, eval_dataset: object = None, ignore_keys: object = None, metric_key_prefix: str = "eval"
@@ -219,6 +246,14 @@ class EpochTrainer(SealedTrainer):
         except TrainingError as error:
             raise TrainingError(f"at step {self.state.global_step} of training, {error}") from error
         return self._finish_evaluation(metrics)
+
+
+def _count_labels(inputs: Mapping[str, torch.Tensor]) -> int:
+    """Return the number of labels: of words, if they are tagged, or else of examples."""
+    labels = inputs.get("labels")
+    if labels is not None and labels.ndim == 2:
+        return int((labels != IGNORED).sum())
+    return len(next(iter(inputs.values())))
 
 
 class _Steps(TrainerCallback):  # type: ignore[misc]

@@ -39,7 +39,7 @@ SCORES = 3
 """Bits per byte and perplexity."""
 TRAININGS = 4
 """Models that were trained on text."""
-TASK_SCORES = 4
+TASK_SCORES = 5
 """Scores on tasks, by fine-tuning, parsing and probing."""
 
 TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(

@@ -28,8 +28,8 @@ def prepare_training(
 ) -> WorkFolder:
     """Validate everything about a training that can be known without its model and text; return its work folder.
 
-    The output may already be the result of this training if its number of steps, length and seed are the same; whether it
-    is depends on model and text too.
+    The output may already be the result of this training if its number of steps, length and seed are the same; whether
+    it is also depends on model and text.
 
     Args:
         training: The options.

@@ -175,6 +175,6 @@ TREES: Formalism[ParsedSentence, GoldTree, Parse] = Formalism(
     gold=lambda sentence, numbers: (sentence.heads, tuple(numbers[relation] for relation in sentence.relations)),
     batch=padded_batch,
     predict=parse,
-    dev_score=lambda gold, predicted: attachment_scores(gold, predicted).las.value,
-    dev_metric="LAS",
+    dev_score=lambda gold, predicted: attachment_scores(gold, predicted, punctuation=False).las.value,
+    dev_metric="LAS without punctuation",
 )

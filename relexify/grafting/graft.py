@@ -158,7 +158,7 @@ def graft(
     pad_to_multiple_of: int | None = None,
     copy_inner: bool = True,
 ) -> Graft:
-    """Replace tokenizer, embeddings, head and output bias; the dtype and all bits of inner parameters stay the same.
+    """Replace tokenizer, embeddings, head and output bias; the dtype and all bits of inner parameters are unchanged.
 
     Args:
         model: The source model; it is not changed.

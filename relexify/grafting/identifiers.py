@@ -17,7 +17,7 @@ __all__ = ["check_roles", "synchronise_ids"]
 
 _LISTED_IDS = ("bad_words_ids", "forced_decoder_ids", "sequence_bias")
 """Generation settings that list words of the source language. If the vocabulary was only extended or pruned, they are
-kept, except words of which a token was removed; otherwise they are cleared."""
+kept, except words that lost a token; otherwise they are cleared."""
 
 
 def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, mixture: Mixture) -> dict[str, Any]:

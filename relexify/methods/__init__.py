@@ -1,10 +1,10 @@
 """Initialisation methods: evidence in, a Mixture out. One paper, one file; each registers itself in `METHODS`.
 
-`relexify methods` lists them, and `docs/methods.md` describes each. `registry.py` defines a method, `inputs.py` what it
-may use, and `parts/` has what several methods are made of.
+`relexify methods` lists them, and `docs/methods.md` describes each. `registry.py` defines a method, `inputs.py`
+contains its possible inputs, and `parts/` the components that several methods share.
 
-The package has every name that `__all__` of one of its modules lists, so a new file needs no entry here:
-`rx.methods.fvt` is the function of `methods/fvt.py`, and not the module.
+The package exports all names in the `__all__` of its modules, so a new file needs no entry here: `rx.methods.fvt` is
+the function of `methods/fvt.py`, not the module.
 """
 
 from importlib import import_module

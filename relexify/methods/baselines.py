@@ -15,10 +15,10 @@ __all__ = ["mean_resizing", "random", "shuffle"]
 
 
 def random(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
-    """Leave every row empty, so that it is drawn at random when it is grafted (TransInner: de Vries and Nissim, 2021).
+    """Leave every row empty, so that it is drawn at random during grafting (TransInner: de Vries and Nissim, 2021).
 
-    Rows are drawn like those of an untrained model. If they were drawn with the variance of trained rows, a tied head
-    would start far below chance: the perplexity that the paper starts from (Table 3, 1.4e5 with 50,000 tokens) is a
+    Rows are drawn as in an untrained model. With the variance of trained rows, the initial predictions of a tied head
+    would be far worse than chance, whereas the paper's initial perplexity (Table 3, 1.4e5 with 50,000 tokens) is only a
     little worse than chance.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
@@ -40,10 +40,10 @@ def shuffle(
 
 
 def mean_resizing(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
-    """Copy shared tokens, and draw all others from N(μ, 1e-9 Σ) when they are grafted (Hewitt, 2021).
+    """Copy shared tokens, and draw all others from N(μ, 1e-9 Σ) during grafting (Hewitt, 2021).
 
-    μ and Σ are the mean and the covariance of the source rows. This is what `resize_token_embeddings` of transformers
-    does to the rows that it adds.
+    μ and Σ are the mean and the covariance of the source rows. `resize_token_embeddings` of transformers initialises
+    added rows in the same way.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     rest = empty_mixture(source, target, method="mean-resizing", fallback=Fallback.NEAR_MEAN)

@@ -1,16 +1,21 @@
 """The default: a token is a mixture of its meaning and its source pieces; neutral tokens are copied.
 
-The order of evidence: special tokens by role > neutral tokens > meaning and source pieces > random. A meaning is known
-or guessed. It is known from translations, and then weighs three times as much as the source pieces. It is guessed from
-the translations of the nearest tokens in the target language, and then weighs a third as much. If there is neither a
-dictionary nor parallel text, it is guessed from neighbours in aligned vectors. If these are noise, or if dictionary and
-parallel text translate no token, it is what FOCUS mixes from tokens that both vocabularies have, and weighs as much as
-the source pieces. A token without any is the mean of its source pieces.
+Each row comes from the first of these that applies: special tokens by role > neutral tokens > meaning and source pieces
+> random. A meaning is either known or guessed:
 
-Source pieces say little about the meaning of a word, but they help. A possible reason is that they make tokens
-distinct, so that the model recognises a word that it has just read, whereas a mean over neighbours gives similar words
-similar rows. Aligned vectors are not used beside a dictionary: they are less precise than neighbours within one
-language, and gave worse scores.
+- It is known if there are translations, and then has three times the weight of the source pieces.
+- Otherwise it is guessed from the translations of the nearest tokens in the target language, and has a third of the
+  weight of the source pieces.
+- With neither a dictionary nor parallel text, it is guessed from neighbours in aligned vectors, with the same weight.
+- If these are unreliable, or if dictionary and parallel text translate no token, FOCUS mixes it from tokens in both
+  vocabularies, and it has the same weight as the source pieces.
+
+A token without any of these is the mean of its source pieces.
+
+Source pieces contain little information about the meaning of a word. They may help because they keep tokens
+distinguishable, so that the model recognises a word that it has just read; a mean over neighbours represents the type
+of word. Aligned vectors are not used together with a dictionary: they are less precise than neighbours in one language,
+and made results worse.
 """
 
 from __future__ import annotations
@@ -40,18 +45,19 @@ if TYPE_CHECKING:
 __all__ = ["blended"]
 
 KNOWN_SHARE, GUESSED_SHARE, FOCUS_SHARE = 3.0, 1 / 3, 1.0
-"""Weights of a meaning relative to the source pieces. Equal weights of a known and a guessed one gave the same scores
-after 250 steps of training, and worse ones before: neighbours are wrong too often."""
+"""Weights of a meaning relative to the source pieces. Equal weights for known and guessed meanings gave the same scores
+after 250 steps of training, but worse scores before: neighbours are wrong too often."""
 RELIABLE = 0.1
-"""Lowest precision at 1 on held-out words (P@1) with which aligned vectors are used. With 0.002, as
-identical words gave in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no alignment."""
+"""Minimum precision at 1 on held-out words (P@1) for aligned vectors to be used. With a precision of 0.002, from an
+alignment on identical words in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no
+alignment."""
 
 _TRUSTED: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
-"""Alignments that are used although no words were held out: the two searches without known pairs test their maps
-themselves, and with `nothing`, the user says that the vectors are in one space already."""
+"""Alignments that are used although no words were held out to test them: the two searches without known pairs test
+their map themselves, and with `nothing`, the user states that the vectors are already in one space."""
 
 _TEXT_ALONE = (
-    "no dictionary: tokens are built from their spelling and from tokens that both vocabularies have (%s); a "
+    "no dictionary: tokens are built from their spelling and from tokens in both vocabularies (%s); a "
     "dictionary (`dictionary`) usually does better"
 )
 
@@ -77,7 +83,7 @@ def blended(
         known: Tokens whose meaning is known from a dictionary (`translations`) or parallel text (`aligned_tokens`).
         guessed: Tokens whose meaning is guessed from word vectors (`translated_neighbours`, `vector_neighbours`).
         focused: Tokens that are mixed from tokens of both vocabularies (`focus`).
-        overrides: Source token by target token, as `special` takes them.
+        overrides: Source token by target token, as in `special`.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     special_tokens = special(source, target, overrides=overrides)
@@ -90,7 +96,7 @@ def blended(
 
 
 def _build(inputs: Inputs) -> Initialisation:
-    """Blend all the given evidence; without any that works, use source pieces alone."""
+    """Blend all available evidence; without any, use only source pieces."""
     known = _known_meanings(inputs)
     guessed: Mixture | None = None
     focused: Mixture | None = None
@@ -102,13 +108,13 @@ def _build(inputs: Inputs) -> Initialisation:
         elif (space := _reliable_space(inputs)) is not None:
             guessed, rotation = neighbours_in_space(space, inputs), space.rotation
         else:
-            given = inputs.evidence.target_vectors is not None
-            vectors = inputs.target_subwords if given else inputs.target_token_vectors
+            has_target_vectors = inputs.evidence.target_vectors is not None
+            vectors = inputs.target_subwords if has_target_vectors else inputs.target_token_vectors
             focused = focus(inputs.source, vectors, device=inputs.device)
     except EvidenceError as error:
         logger.warning("ignoring word vectors: %s", error)
     if known is None and guessed is None and focused is None:
-        logger.warning("continuing with source pieces alone")
+        logger.warning("continuing with source pieces only")
         return Initialisation(fvt(inputs.source, inputs.target, overrides=inputs.overrides))
     mixture = blended(
         inputs.source, inputs.target, known=known, guessed=guessed, focused=focused, overrides=inputs.overrides
@@ -117,10 +123,10 @@ def _build(inputs: Inputs) -> Initialisation:
 
 
 def _known_meanings(inputs: Inputs) -> Mixture | None:
-    """Return the tokens that a dictionary and parallel text translate, in equal parts; None if there are none.
+    """Return the translations from a dictionary and parallel text, with equal weights; None if there are none.
 
     Raises:
-        InputError: The dictionary has its columns swapped.
+        InputError: The columns of the dictionary are swapped.
     """
     parts: list[tuple[float, Mixture]] = []
     if (lexicon := inputs.evidence.lexicon) is not None:
@@ -143,52 +149,52 @@ def _report_few(known: int) -> None:
     """Warn if so few meanings are known that all other tokens have the same neighbours."""
     if known <= NEIGHBOURS:
         logger.warning(
-            "the dictionary or parallel text translates only %s, and what all others mean is guessed from that: give "
-            "more, or leave it out",
+            "the dictionary or parallel text translates only %s, and the meanings of all others are guessed from that: "
+            "give more, or leave it out",
             "one token" if known == 1 else f"{known} tokens",
         )
 
 
 def _reliable_space(inputs: Inputs) -> TokenSpace | None:
-    """Return aligned vectors of both languages; None, with a warning, if they cannot be aligned or are noise.
+    """Return aligned vectors of both languages; None, with a message, if they cannot be aligned or are unreliable.
 
-    Vectors are not aligned beside a dictionary or parallel text, even if these translate no token (`replaced_by`
-    below). With text alone, an alignment by identical words is only tried, and its failure is logged as information:
-    the user gave no evidence that could be wrong.
+    They are never used together with a dictionary or parallel text, even if these translate nothing (`replaced_by`
+    below). If only text is given, aligning vectors is an attempt that the user did not request, so its failure is
+    reported as a single line of information, not as a warning.
     """
     evidence = inputs.evidence
     if inputs.translations:
         logger.warning(
             "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
-            "neighbours that both vocabularies have; check that it is for this language, and spelled like the text"
+            "neighbours in both vocabularies; check that it is for this language, and spelled like the text"
         )
         return None
-    vectors = (evidence.source_corpus, evidence.source_vectors, evidence.target_vectors, evidence.rotation)
-    is_attempt = inputs.aligned_by == "dictionary" and not any(given is not None for given in vectors)
+    for_alignment = (evidence.source_corpus, evidence.source_vectors, evidence.target_vectors, evidence.rotation)
+    is_attempt = inputs.aligned_by == "dictionary" and all(each is None for each in for_alignment)
     try:
         space = inputs.token_space(warn=not is_attempt)
     except EvidenceError as error:
         if is_attempt:
-            found = str(error).partition(":")[0]  # without its advice, since _TEXT_ALONE has the same
-            logger.info(_TEXT_ALONE, f"aligning word vectors failed: {found}")
+            reason = str(error).partition(":")[0]  # without its advice, which _TEXT_ALONE repeats
+            logger.info(_TEXT_ALONE, f"aligning word vectors failed: {reason}")
         else:
             logger.warning("continuing without aligned vectors: %s", error)
         return None
     quality = space.rotation.quality
     if quality is None:
-        # A given rotation cannot be tested either, so the user is trusted.
+        # A rotation that the user provides is trusted too.
         is_reliable = evidence.rotation is not None or inputs.aligned_by in _TRUSTED
-        finding = f"rest on {space.rotation.pairs_used:,} pairs of words, too few to test them"
+        finding = f"are based on {space.rotation.pairs_used:,} pairs of words, too few to test them"
     else:
         is_reliable = quality.precision >= RELIABLE
         finding = f"find the translation of {100 * quality.precision:.1f} % of the words"
     if is_reliable:
         return space
     if is_attempt:
-        logger.info(_TEXT_ALONE, f"aligned word vectors were tried too, but {finding}")
+        logger.info(_TEXT_ALONE, f"aligned word vectors were also tried, but {finding}")
         return None
     logger.warning(
-        "the aligned vectors %s, so they are not used: tokens are built from neighbours that both vocabularies have; "
+        "the aligned vectors %s, so they are not used: tokens are built from neighbours in both vocabularies; "
         "a dictionary (`dictionary`) does better",
         finding,
     )

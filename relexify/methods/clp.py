@@ -3,8 +3,8 @@
 e_x = Σ_y cos(u_x, u_y) e_y / Σ_y cos(u_x, u_y) over the shared tokens y, with the rows u of the embedding of a smaller
 model that already has the target tokenizer (Ostendorff and Rehm, 2023). Shared tokens are copied.
 
-Every shared token has a weight in every row. As a mixture, this would be a dense matrix of many gigabytes; but a cosine
-is a product of unit rows û, so the sum is û_x (Σ_y û_y e_yᵀ), with one matrix [d' × d] for all tokens.
+Every shared token has a weight in every row, so the mixture would be a dense matrix of many gigabytes. But a cosine is
+a product of unit rows û, so the sum equals û_x (Σ_y û_y e_yᵀ), with the same matrix [d' × d] for all tokens.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from relexify.tokens import AnyVocabulary, vocabulary_of
 
 __all__ = ["clp"]
 
-LEAST_SIMILARITY = 0.01
-"""Mean cosine with the shared tokens below which a token has no row: dividing by almost zero makes rows explode."""
+MIN_SIMILARITY = 0.01
+"""Minimum mean cosine of a token with the shared tokens; below it, division by almost zero would give huge rows."""
 
 
 def clp(
@@ -41,8 +41,8 @@ def clp(
         source_tokenizer: The model's tokenizer.
         target: Rows of the target tokens in a model of the target language.
         embedding: The model's input embedding [tokens × d].
-        output: Its output embedding [tokens × d], if that is not tied to the input embedding.
-        overrides: Source token by target token, as `special` takes them.
+        output: The model's output embedding [tokens × d], if it is not tied to the input embedding.
+        overrides: Source token by target token, as in `special`.
 
     Raises:
         EvidenceError: No shared token has a row in the model of the target language.
@@ -53,17 +53,18 @@ def clp(
     anchors = np.flatnonzero(copied.known & target.covered & ordinary)
     if not len(anchors):
         raise EvidenceError(
-            "the model of the target language has no token that the source model has too: choose a method with other "
+            "the model of the target language shares no token with the source model: choose a method with other "
             "evidence"
         )
     missing = np.flatnonzero(~copied.known & target.covered & ordinary)
     directions = normalise_rows(target.matrix)
     totals = directions[missing] @ directions[anchors].sum(axis=0, dtype=np.float64)  # Σ_y cos(u_x, u_y) [missing]
-    known = totals >= LEAST_SIMILARITY * len(anchors)
-    ids, scale = missing[known], (1 / totals[known]).astype(np.float32)[:, None]
+    is_similar = totals >= MIN_SIMILARITY * len(anchors)
+    ids = missing[is_similar]
+    scale = (1 / totals[is_similar]).astype(np.float32)[:, None]
 
     def combine(table: np.ndarray) -> np.ndarray:
-        """Return e_x of all such tokens [ids × d]; the inner product Σ_y û_y e_yᵀ is [d' × d]."""
+        """Return e_x of all these tokens [ids × d]; the inner product Σ_y û_y e_yᵀ is [d' × d]."""
         rows: np.ndarray = directions[ids] @ (directions[anchors].T @ copied.weights[anchors].dot(table)) * scale
         return rows
 

@@ -1,7 +1,7 @@
-"""FOCUS: a target token is mixed from the tokens that both vocabularies have (Dobler and de Melo, 2023).
+"""FOCUS: a target token is mixed from the tokens in both vocabularies (Dobler and de Melo, 2023).
 
 e_x = Σ_y sparsemax(cos(u_x, u_y)) e_y over the shared tokens y, with vectors u of the target tokens, trained on text
-in the target language cut into them. Shared tokens are copied.
+in the target language that is split into them. Shared tokens are copied.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def focus(
 
     Args:
         source_tokenizer: The model's tokenizer.
-        target: Vectors of the target tokens, trained on text that the target tokenizer has cut.
-        overrides: Source token by target token, as `special` takes them.
-        device: Where to multiply: `"cpu"` or a torch device.
+        target: Vectors of the target tokens, trained on text that the target tokenizer has split.
+        overrides: Source token by target token, as in `special`.
+        device: The device to multiply on: `"cpu"` or a torch device.
 
     Raises:
         EvidenceError: No shared token has a vector.
@@ -45,14 +45,14 @@ def focus(
     anchors = np.flatnonzero(copied.known & target.covered)
     if not len(anchors):
         raise EvidenceError(
-            "the two vocabularies share no token that the text has vectors of: choose a method with other evidence"
+            "the two vocabularies share no token that has a vector: choose a method with other evidence"
         )
     ordinary = ~np.array([form.is_special for form in vocabulary.forms])
     rows = np.flatnonzero(target.covered & ordinary & ~copied.known)
     vectors = normalise_rows(target.matrix)
-    found = sparsemax_products(vectors[rows], vectors[anchors], device=device)  # [rows × anchors]
-    # Each anchor stands for the one source token that it is copied from.
-    weights = scipy.sparse.csr_array(found @ copied.weights[anchors]).tocoo()
+    anchor_weights = sparsemax_products(vectors[rows], vectors[anchors], device=device)  # [rows × anchors]
+    # Each anchor represents the source token that it is copied from.
+    weights = scipy.sparse.csr_array(anchor_weights @ copied.weights[anchors]).tocoo()
     shape = (len(vocabulary), len(source))
     matrix = scipy.sparse.csr_array((weights.data, (rows[weights.row], weights.col)), shape=shape)
     mixed = mixture_of_weights(matrix, source, vocabulary, method="focus", origin=Origin.MIXED)

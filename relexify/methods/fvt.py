@@ -13,7 +13,7 @@ __all__ = ["fvt", "pieces"]
 
 
 def pieces(source_tokenizer: AnyTokenizer, target_tokenizer: AnyTokenizer) -> Mixture:
-    """Mix every token from its source pieces in equal parts; special tokens stay empty."""
+    """Mix every token from its source pieces with equal weights; special tokens remain empty."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     rows = source_pieces(source_tokenizer, target)
     return mixture_of_rows(rows, source, target, method="pieces", origin=Origin.PIECES)
@@ -25,12 +25,12 @@ def fvt(
     *,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
-    """Copy shared tokens, and take the mean of the source pieces for the others.
+    """Copy shared tokens, and use the mean of the source pieces for all others.
 
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
-        overrides: Source token by target token, as `special` takes them.
+        overrides: Source token by target token, as in `special`.
     """
     special_tokens = special(source_tokenizer, target_tokenizer, overrides=overrides)
     return first_of(special_tokens, pieces(source_tokenizer, target_tokenizer), method="fvt")

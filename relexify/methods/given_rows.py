@@ -1,7 +1,7 @@
-"""Rows that were computed elsewhere, such as by a hypernetwork (ZeTT: Minixhofer et al., 2024).
+"""Rows that were computed elsewhere, for example by a hypernetwork (ZeTT: Minixhofer et al., 2024).
 
 They are vectors of the target tokens by their spelling, in the space of the model's embedding. Special tokens are
-copied by role, and tokens without a given row if the source vocabulary has them too.
+copied by role; tokens without a given row are copied if they are also in the source vocabulary.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class GivenRowsOptions:
     """Options of the method `given-rows`.
 
     Attributes:
-        output_vectors: A file with the rows of the output embedding, of the same tokens, for a model whose output
-            embedding is not tied to its input embedding.
+        output_vectors: A file with rows of the output embedding for the same tokens, for a model whose output embedding
+            is not tied to its input embedding.
     """
 
     output_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
@@ -54,12 +54,12 @@ def given_rows(
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
         rows: Rows of the input embedding by the spelling of target tokens.
-        output: Rows of an output embedding that is not tied to it, of the same tokens.
-        overrides: Source token by target token, as `special` takes them.
+        output: Rows of an output embedding that is not tied to the input embedding, for the same tokens.
+        overrides: Source token by target token, as in `special`.
 
     Raises:
         EvidenceError: No target token has a row.
-        InputError: A token has a row of the input embedding and none of the output embedding.
+        InputError: A token has a row in the input embedding, but none in the output embedding.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     special_tokens = special(source, target, overrides=overrides)
@@ -72,8 +72,10 @@ def given_rows(
     names = [target.tokens[id] for id in ids]
     if output is not None and (missing := [name for name in names if name not in output.index]):
         raise InputError(f"{len(missing):,} tokens, {missing[0]!r} among them, have no row of the output embedding")
-    given = PrecomputedRows(np.array(ids), rows.lookup(names), None if output is None else output.lookup(names))
-    return Initialisation(first_of(special_tokens, shared(source, target), method="given-rows"), precomputed=given)
+    output_rows = None if output is None else output.lookup(names)
+    precomputed = PrecomputedRows(np.array(ids), rows.lookup(names), output_rows)
+    mixture = first_of(special_tokens, shared(source, target), method="given-rows")
+    return Initialisation(mixture, precomputed=precomputed)
 
 
 def _build(inputs: Inputs) -> Initialisation:

@@ -1,10 +1,12 @@
 """OFA: neighbours in multilingual word vectors, in a factorised embedding (Liu et al., 2024).
 
-u_x is the mean of the vectors of the words that contain x. Shared tokens are copied; e_x = Σ_y softmax(cos(u_x, u_y)/τ)
-e_y over the k nearest source tokens y for the others, and a draw with the mean and variance of the rows without a u_x.
+u_x is the mean of the vectors of the words that contain x. Shared tokens are copied. For the others,
+e_x = Σ_y softmax(cos(u_x, u_y) / τ) e_y over the k nearest source tokens y; tokens without a u_x get a random row, with
+the mean and variance of the source rows.
 
-With a rank r, the embedding is factorised first, E ≈ F P by truncated SVD, F [tokens × r] and P [r × d]. The same
-mixture is applied to the coordinates F, and draws follow those; the rows are then those of F_target P.
+With a rank r, the embedding is first factorised by a truncated SVD, E ≈ F P with F [tokens × r] and P [r × d]. The same
+mixture is applied to the coordinates F, and random coordinates have their mean and variance; the rows are those of
+F_target P.
 """
 
 from __future__ import annotations
@@ -56,17 +58,17 @@ def ofa(
     """Copy shared tokens, and mix the others from their neighbours in multilingual vectors.
 
     Args:
-        source: Vectors of the source tokens, means of their words' vectors.
+        source: Vectors of the source tokens: means of the vectors of their words.
         target: Vectors of the target tokens, in the same space.
-        found: The neighbours, if they were searched before.
-        neighbours: k, how many source tokens mix into one.
+        found: The neighbours, if they have already been searched for.
+        neighbours: k, the number of source tokens that are mixed into one target token.
         temperature: τ of the softmax.
-        overrides: Source token by target token, as `special` takes them.
-        device: Where to search: `"cpu"` or a torch device.
+        overrides: Source token by target token, as in `special`.
+        device: The device to search on: `"cpu"` or a torch device.
 
     Raises:
-        InputError: The two sides have different widths.
-        EvidenceError: One side has no vector at all.
+        InputError: The vectors of the two sides have different widths.
+        EvidenceError: One side has no vectors.
     """
     found = found or search_neighbours(source, target, neighbours=neighbours, device=device)
     mixed = weigh_neighbours(found, source, target, temperature=temperature)
@@ -83,22 +85,22 @@ def factorise(embedding: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]
     width = embedding.shape[1]
     if not 1 <= rank < width:
         raise InputError(f"an embedding of width {width} has no factors of rank {rank}: give 1 to {width - 1}")
-    # The right singular vectors are the eigenvectors of EᵀE, which is small.
+    # The right singular vectors of E are the eigenvectors of EᵀE, which is only [d × d].
     rows = np.asarray(embedding, dtype=np.float64)
     _, vectors = np.linalg.eigh(rows.T @ rows)
-    primitives = vectors[:, : -rank - 1 : -1].T  # `eigh` has the largest eigenvalues last
+    primitives = vectors[:, : -rank - 1 : -1].T  # `eigh` returns the largest eigenvalues last
     return (rows @ primitives.T).astype(np.float32), primitives.astype(np.float32)
 
 
 def low_rank_rows(mixture: Mixture, embedding: np.ndarray, rank: int, *, seed: int = 0) -> np.ndarray:
     """Return the rows F_target P of all target tokens [target × d] for a source embedding [source × d]."""
     coordinates, primitives = factorise(embedding[: len(mixture.source_tokens)], rank)
-    rows = mixture.apply(coordinates)
-    unknown = ~mixture.known
-    drawn = np.random.default_rng(seed).standard_normal((int(unknown.sum()), rank))
-    rows[unknown] = coordinates.mean(axis=0) + coordinates.std(axis=0) * drawn
-    product: np.ndarray = rows @ primitives
-    return product
+    target_coordinates = mixture.apply(coordinates)
+    empty = ~mixture.known
+    noise = np.random.default_rng(seed).standard_normal((int(empty.sum()), rank))
+    target_coordinates[empty] = coordinates.mean(axis=0) + coordinates.std(axis=0) * noise
+    rows: np.ndarray = target_coordinates @ primitives
+    return rows
 
 
 def _build(inputs: Inputs) -> Initialisation:

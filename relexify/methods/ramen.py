@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ramen", "ramen_random", "ramen_vectors"]
 
 TOP_WORDS = 50_000
-"""Words of each language that subword vectors are averages of (section 3.2)."""
+"""Number of words of each language over which subword vectors are averaged (section 3.2)."""
 
 
 def ramen(
@@ -44,10 +44,10 @@ def ramen(
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
-        counts: How often two tokens were aligned [target × source], as `aligned_counts` gives them.
-        smoothing: Added to the count of every pair that was seen.
-        min_count: Pairs seen less often are left out.
-        overrides: Source token by target token, as `special` takes them.
+        counts: How often two tokens are aligned [target × source], as returned by `aligned_counts`.
+        smoothing: A number that is added to the count of every pair with a count above 0.
+        min_count: Pairs with a lower count are ignored.
+        overrides: Source token by target token, as in `special`.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     rows = aligned_tokens(source, target, counts, smoothing=smoothing, min_count=min_count)
@@ -60,27 +60,27 @@ def ramen_vectors(
     """Mix tokens by a sparsemax over the whole source vocabulary in aligned vectors (Eq. 3).
 
     Args:
-        source: Vectors of the source tokens, averages of their words' (Eq. 4); tokens without a vector take no part.
+        source: Vectors of the source tokens: averages of their words' vectors (Eq. 4); tokens without one are not used.
         target: Vectors of the target tokens, in the same space.
-        overrides: Source token by target token, as `special` takes them.
-        device: Where to multiply: `"cpu"` or a torch device.
+        overrides: Source token by target token, as in `special`.
+        device: The device to multiply on: `"cpu"` or a torch device.
 
     Raises:
-        InputError: The two sides have different widths.
-        EvidenceError: One side has no vector at all.
+        InputError: The vectors of the two sides have different widths.
+        EvidenceError: One side has no vectors.
     """
     check_subwords(source, target)
     rows, columns = np.flatnonzero(target.covered), np.flatnonzero(source.covered)
-    found = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device).tocoo()  # A of Eq. 3
+    covered = sparsemax_products(target.matrix[rows], source.matrix[columns], device=device).tocoo()  # A of Eq. 3
     shape = (len(target.vocabulary), len(source.vocabulary))
-    weights = scipy.sparse.csr_array((found.data, (rows[found.row], columns[found.col])), shape=shape)
+    weights = scipy.sparse.csr_array((covered.data, (rows[covered.row], columns[covered.col])), shape=shape)
     mixed = mixture_of_weights(weights, source.vocabulary, target.vocabulary, method="ramen", origin=Origin.MIXED)
     special_tokens = special(source.vocabulary, target.vocabulary, overrides=overrides)
     return _with_fallback(first_of(special_tokens, mixed), "ramen-vectors")
 
 
 def ramen_random(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
-    """Leave every row empty, special tokens too, to be drawn from N(0, 1/d²) when it is grafted (Table 3)."""
+    """Leave every row empty, also of special tokens, so that it is drawn from N(0, 1/d²) during grafting (Table 3)."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     return empty_mixture(source, target, method="ramen-random", fallback=Fallback.NARROW)
 

@@ -1,7 +1,7 @@
-"""Trans-tokenization: a target token is mixed from what it is aligned with in parallel text (Remy et al., 2024).
+"""Trans-tokenization: a target token is mixed from those it is aligned with in parallel text (Remy et al., 2024).
 
-The order of evidence: special tokens by role > digits, punctuation and bytes, copied > normalised counts of aligned
-tokens > tokens that both vocabularies have, copied.
+Each row comes from the first of these that applies: special tokens by role > digits, punctuation and bytes, copied >
+normalised counts of aligned tokens > tokens in both vocabularies, copied.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def trans_tokens(
     min_count: float = 1.0,
     overrides: Mapping[str, str] | None = None,
 ) -> Mixture:
-    """Mix tokens by how often they are aligned, and copy those that need no translation.
+    """Mix tokens by the counts of their alignments, and copy tokens that need no translation.
 
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
-        counts: How often two tokens were aligned [target × source], as `aligned_counts` gives them.
-        smoothing: Added to the count of every pair that was seen.
-        min_count: Pairs seen less often are left out.
-        overrides: Source token by target token, as `special` takes them.
+        counts: How often two tokens are aligned [target × source], as returned by `aligned_counts`.
+        smoothing: A number that is added to the count of every pair with a count above 0.
+        min_count: Pairs with a lower count are ignored.
+        overrides: Source token by target token, as in `special`.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     return first_of(

@@ -40,21 +40,21 @@ def wechsel(
     top_words: int | None = None,
     device: str = "cpu",
 ) -> Mixture:
-    """Build WECHSEL's mixture: special tokens copied, all others from their neighbours, tokens without a vector empty.
+    """Build WECHSEL's mixture: copy special tokens, mix others from neighbours, leave tokens without a vector empty.
 
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
         source: Vectors of the source language, already in one space with the target's.
         target: Vectors of the target language.
-        neighbours: k, how many source tokens mix into one.
+        neighbours: k, the number of source tokens that are mixed into one target token.
         temperature: τ of the softmax.
-        subwords: Compose tokens from `"ngrams"` (section 3.1) or from the `"words"` they occur in (Appendix D);
-            `"auto"` takes n-grams on each side that has them.
-        source_frequencies: Word frequencies, for `"words"`; the vectors' counts if None.
-        target_frequencies: Word frequencies of the target language.
+        subwords: Compute token vectors from `"ngrams"` (section 3.1) or from the `"words"` that contain the tokens
+            (Appendix D); `"auto"` uses n-grams on each side that has them.
+        source_frequencies: Word frequencies of the source language, for `"words"`; if None, the vectors' counts.
+        target_frequencies: Word frequencies of the target language, likewise.
         top_words: For `"words"`, use only this number of the most frequent words.
-        device: Where to search: `"cpu"` or a torch device.
+        device: The device to search on: `"cpu"` or a torch device.
     """
     source_tokens = subword_vectors(source_tokenizer, source, subwords, source_frequencies, top_words)
     target_tokens = subword_vectors(target_tokenizer, target, subwords, target_frequencies, top_words)
@@ -72,11 +72,11 @@ def vector_neighbours(
     temperature: float = 0.1,
     device: str = "cpu",
 ) -> Mixture:
-    """Mix every covered target token from its nearest source tokens; the others stay empty.
+    """Mix every target token with a vector from its nearest source tokens; the others remain empty.
 
     Raises:
-        InputError: The two sides have different widths.
-        EvidenceError: One side has no vector at all.
+        InputError: The vectors of the two sides have different widths.
+        EvidenceError: One side has no vectors.
     """
     found = search_neighbours(source, target, neighbours=neighbours, device=device)
     return weigh_neighbours(found, source, target, temperature=temperature)
@@ -85,7 +85,7 @@ def vector_neighbours(
 def weigh_neighbours(
     found: Neighbours, source: SubwordVectors, target: SubwordVectors, *, temperature: float = 0.1
 ) -> Mixture:
-    """Mix every target token from its neighbours, weighted by softmax(cosine / τ); tokens without any stay empty."""
+    """Mix every target token from its neighbours, weighted by softmax(cosine / τ); tokens without any remain empty."""
     weights = softmax_weights(found.similarities, temperature)
     shape = (len(target.vocabulary), len(source.vocabulary))
     matrix = rows_to_csr(found.rows, found.columns, weights, shape)
@@ -93,11 +93,11 @@ def weigh_neighbours(
 
 
 def neighbours_in_space(space: TokenSpace, inputs: Inputs) -> Mixture:
-    """Mix every covered target token from its neighbours with the k and τ of the inputs.
+    """Mix every target token with a vector from its nearest source tokens, with the k and τ of the inputs.
 
     Raises:
-        InputError: The two sides have different widths.
-        EvidenceError: One side has no vector at all.
+        InputError: The vectors of the two sides have different widths.
+        EvidenceError: One side has no vectors.
     """
     found = space.nearest(inputs.neighbours, device=inputs.device)
     return weigh_neighbours(found, space.source, space.target, temperature=inputs.temperature)

@@ -52,8 +52,8 @@ def mixture_of_weights(
     weights = scipy.sparse.csr_array(weights, dtype=np.float32)
     weights.sum_duplicates()
     weights.eliminate_zeros()
-    known = np.diff(weights.indptr) > 0
-    origins = np.where(known, origin, Origin.NONE).astype(np.uint8)
+    has_entries = np.diff(weights.indptr) > 0
+    origins = np.where(has_entries, origin, Origin.NONE).astype(np.uint8)
     return Mixture(
         weights,
         origins,

@@ -101,13 +101,15 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
     """
     count = len(keys)
     candidates = max(CANDIDATES * k, FEWEST_CANDIDATES)
-    found = np.empty((len(queries), k), dtype=np.int64)
+    nearest = np.empty((len(queries), k), dtype=np.int64)
     values = np.empty((len(queries), k), dtype=np.float32)
     first_pass = _FirstPass(keys) if candidates < count else None
     budget = _block_bytes(keys)
     row_bytes = _SORTED_BYTES * count
     if first_pass:
-        candidate_bytes = _SORTED_BYTES + 12 * _GROUP * _has_groups(count, candidates)
+        candidate_bytes = _SORTED_BYTES
+        if _has_groups(count, candidates):  # all columns of a candidate's group: an index (8 bytes) and a score (4)
+            candidate_bytes += 12 * _GROUP
         row_bytes = first_pass.type.itemsize * count + candidate_bytes * candidates
     size = max(1, budget // row_bytes)
     with track("finding nearest neighbours", len(queries)) as advance, torch.no_grad():
@@ -119,10 +121,10 @@ def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Te
                 scores, errors = first_pass(block)
                 best, columns = _largest_scores(scores, candidates)
                 products, columns = _largest_of_candidates(block, keys, k, budget, best, columns, errors)
-            found[start : start + size] = indices[columns].cpu().numpy()
+            nearest[start : start + size] = indices[columns].cpu().numpy()
             values[start : start + size] = products.cpu().numpy()
             advance(len(block))
-    return found, values
+    return nearest, values
 
 
 def _largest_of_candidates(
@@ -152,8 +154,8 @@ def _largest_of_candidates(
     block = queries.to(_exact_type(keys))
     part = max(1, budget // (12 * len(queries) * keys.shape[1]))  # keys of candidates in float32 and in float64
     for start in range(0, columns.shape[1], part):
-        chosen = keys[columns[:, start : start + part]].to(_exact_type(keys))
-        exact[:, start : start + part] = torch.einsum("bcd,bd->bc", chosen, block)
+        candidate_keys = keys[columns[:, start : start + part]].to(_exact_type(keys))
+        exact[:, start : start + part] = torch.einsum("bcd,bd->bc", candidate_keys, block)
     products, order = exact.sort(dim=1, descending=True, stable=True)  # ties in order of the columns
     products, columns = products[:, :k], columns.gather(1, order[:, :k])
     size = max(1, budget // (_SORTED_BYTES * len(keys)))

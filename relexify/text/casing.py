@@ -28,7 +28,7 @@ def capitalised(word: str, *, dotless_i: bool = False) -> str:
 
 
 def spellings(word: str, *, dotless_i: bool = False) -> list[str]:
-    """Return a word as it is, in lower case and in title case; some of them may be equal.
+    """Return a word unchanged, in lower case and in title case; some of them may be equal.
 
     If `str.title` capitalises more than the first letter, the form with a single capital is returned as well: "don't"
     gives "Don'T" and "Don't".

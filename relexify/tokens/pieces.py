@@ -110,8 +110,8 @@ class _PieceSplitter:
             attempts.append(self._split_exactly(form._replace(starts_word=not form.starts_word)))
             if self.source.spelling.family is TokenizerFamily.WORDPIECE:  # each punctuation mark is a word
                 attempts.append(list(self.backend.encode(form.text, add_special_tokens=False).ids))
-        known = ([id for id in ids if id != self._unknown] for ids in attempts)
-        return next((ids for ids in known if self._spells(ids, form)), [])
+        without_unknown = ([id for id in ids if id != self._unknown] for ids in attempts)
+        return next((ids for ids in without_unknown if self._spells(ids, form)), [])
 
     def _spells(self, ids: list[int], form: TokenForm) -> bool:
         """Whether pieces spell at least a part of a form; a space alone spells no part of a word."""

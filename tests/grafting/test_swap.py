@@ -118,7 +118,7 @@ def test_a_bilingual_folder_requires_a_language(shuffled, tmp_path):
     files = TaskFiles("train.tsv", "test.tsv")
     with pytest.raises(InputError, match="is a bilingual model: choose a language"):
         evaluate_task(shuffled / "both", files, Evaluation("nli"), folder=tmp_path)
-    with pytest.raises(InputError, match="does not know the language 'de'"):
+    with pytest.raises(InputError, match="does not have the language 'de'"):
         evaluate_task(shuffled / "both", files, Evaluation("nli", language="en", through="de"), folder=tmp_path)
     with pytest.raises(InputError, match="not a bilingual model"):
         evaluate_task(shuffled / "en", files, Evaluation("nli", language="en"), folder=tmp_path)

@@ -189,7 +189,7 @@ def test_given_vectors_of_the_target_language_are_those_that_focus_reads(monkeyp
 def test_aligned_vectors_that_nobody_has_tested_are_not_used(aligned_by, monkeypatch, caplog):
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
     assert_half_focus(None, aligned_by=aligned_by, source_vectors=Path("source.vec"))
-    assert "rest on 50 pairs of words, too few to test them, so they are not used" in caplog.text
+    assert "are based on 50 pairs of words, too few to test them, so they are not used" in caplog.text
 
 
 @pytest.mark.parametrize("aligned_by", ["unsupervised", "adversarial", "nothing"])
@@ -208,7 +208,7 @@ def test_a_dictionary_that_translates_almost_nothing_is_reported(caplog):
     METHODS["blend"].initialise(inputs(BilingualLexicon((("river", word),))))
     count = int(translations(SOURCE, TARGET, BilingualLexicon((("river", word),))).known.sum())
     expected = "translates only one token, and" if count == 1 else f"translates only {count} tokens, and"
-    assert f"{expected} what all others mean is guessed from that" in caplog.text
+    assert f"{expected} the meanings of all others are guessed from that" in caplog.text
     caplog.clear()
     many = tuple(("river", VOCABULARY.forms[id].text) for id in WORDS)
     METHODS["blend"].initialise(inputs(BilingualLexicon(many)))
@@ -219,9 +219,9 @@ def test_with_text_alone_an_attempt_to_align_vectors_that_fails_is_no_warning(mo
     monkeypatch.setattr(sys.modules[__name__], "ROTATION", replace(ROTATION, quality=None, pairs_used=50))
     with caplog.at_level(logging.INFO, "relexify"):
         assert_half_focus(None)
-    levels = {record.levelname for record in caplog.records if "rest on 50 pairs of words" in record.getMessage()}
+    levels = {record.levelname for record in caplog.records if "are based on 50 pairs of words" in record.getMessage()}
     assert levels == {"INFO"}
-    assert "were tried too, but rest on 50 pairs of words, too few to test them); a dictionary" in caplog.text
+    assert "were also tried, but are based on 50 pairs of words, too few to test them); a dictionary" in caplog.text
 
 
 def assert_half_focus(

@@ -47,12 +47,12 @@ class BilingualBundle:
         Args:
             source: The model of the source language: a folder, a Hub name, or `smollm2-135m`.
             target: The same model with the vocabulary of the target language, as `relexify transfer` writes it.
-            languages: Names of the source and of the target language.
+            languages: Names of the source and the target language.
 
         Raises:
             InputError: A model cannot be loaded, or the names are invalid.
-            GraftError: The two do not have the same architecture.
-            VocabularyError: A tokenizer does not belong to its model.
+            GraftError: The two models do not have the same architecture.
+            VocabularyError: A tokenizer does not match its model.
         """
         models = load_model(source), load_model(target)
         tokenizers = load_tokenizer(source), load_tokenizer(target)
@@ -65,7 +65,7 @@ class BilingualBundle:
         """Load a folder that `save` or `relexify bilingual` wrote.
 
         Raises:
-            InputError: It does not hold a bilingual model, or is damaged.
+            InputError: The folder does not contain a bilingual model, or is damaged.
         """
         model = load_bilingual_model(folder)
         tokenizers = {}
@@ -79,8 +79,8 @@ class BilingualBundle:
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write a folder, completely or not at all."""
-        with write_folder(folder, overwrite=overwrite) as beside:
-            self.write_into(beside)
+        with write_folder(folder, overwrite=overwrite) as unfinished:
+            self.write_into(unfinished)
         return Path(folder)
 
     def write_into(self, folder: Path) -> None:
@@ -99,14 +99,14 @@ def load_bilingual_model(folder: str | Path) -> BilingualModel:
     """Load the model without its tokenizers, in the dtype it was saved in.
 
     Raises:
-        InputError: The folder does not hold a bilingual model, or is damaged.
+        InputError: The folder does not contain a bilingual model, or is damaged.
     """
     if kind_of_folder(folder) is not BILINGUAL:
         raise InputError(f"{folder} holds no bilingual model: give a folder that relexify bilingual wrote")
     try:
         with quiet_transformers():
             model, loaded = BilingualModel.from_pretrained(folder, dtype="auto", output_loading_info=True)
-    except Exception as error:  # a wrong config may fail anywhere in transformers
+    except Exception as error:  # an invalid config may fail anywhere in transformers
         raise InputError(
             f"the bilingual model in {folder} cannot be loaded ({first_line(error)}): write it again"
         ) from error

@@ -1,9 +1,9 @@
 """A bilingual language model: one encoder, and embeddings and an output layer for each of two languages.
 
 RAMEN (section 2.3) gives a pretrained model the vocabulary of a second language and trains both languages together.
-Here the two languages are two ordinary models of transformers that share every module except those of the vocabulary.
-Each computes exactly what it would compute alone, whatever its architecture does with positions, scales or caps, and
-nothing is copied when the language changes.
+Here, the two languages are two ordinary transformers models that share all modules except those of the vocabulary.
+Each model computes exactly the same as it would alone, independent of details of its architecture such as positions,
+scales or caps, and switching the language copies nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from relexify.systems.bilingual.kind import MODEL_TYPE
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]
 
 MEMBERS = ("source", "target")
-"""The attributes of the two models, whatever the names of the languages are."""
+"""Names of the attributes for the two models; they do not depend on the names of the languages."""
 
 
 class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
@@ -35,7 +35,7 @@ class BilingualConfig(PreTrainedConfig):  # type: ignore[misc]
     Attributes:
         source: The config of the model of the source language.
         target: The config of the model of the target language.
-        languages: Names of the source and of the target language.
+        languages: Names of the source and the target language.
         lexical: Names of the parameters and buffers that are not shared.
     """
 
@@ -62,7 +62,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
 
     Attributes:
         source: The ordinary model of the source language.
-        target: The ordinary model of the target language; all but its vocabulary are the modules of `source`.
+        target: The ordinary model of the target language; all its modules except the vocabulary are those of `source`.
     """
 
     config_class = BilingualConfig
@@ -78,7 +78,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         self.target = _build(config.target)
         tensors, inside_modules = _share(self.source, self.target, frozenset(config.lexical))
         self._shared_tensors = {f"target.{name}": f"source.{name}" for name in tensors}
-        # save_pretrained writes tensors that are named here only once.
+        # save_pretrained writes tensors that are listed here only once.
         self._tied_weights_keys = {f"target.{name}": f"source.{name}" for name in (*tensors, *inside_modules)}
         self.post_init()
 
@@ -86,12 +86,12 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
     def join(
         cls, source: PreTrainedModel, target: PreTrainedModel, languages: Sequence[str] = MEMBERS
     ) -> BilingualModel:
-        """Return a bilingual model of two models, with the encoder of the first; neither is changed.
+        """Return a bilingual model made from two models, with the encoder of the first; neither is changed.
 
         Args:
             source: A decoder or a masked language model.
-            target: The same model with another vocabulary, as `graft` makes it.
-            languages: Names of the source and of the target language.
+            target: The same model with another vocabulary, as `graft` returns it.
+            languages: Names of the source and the target language.
 
         Raises:
             InputError: The names of the languages are invalid.
@@ -99,13 +99,15 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         """
         check_languages(languages)
         lexical = sorted(lexical_axes(source))
-        lexical_axes(target)  # raises for a compressed model, whose tokens share parameters
+        lexical_axes(target)  # raises an error for a compressed model, whose tokens share parameters
         _check_pair(source, target, lexical)
         config = BilingualConfig(_config_of(source, source.dtype), _config_of(target, source.dtype), languages, lexical)
         joined: BilingualModel = cls(config).to(source.dtype)
-        own, foreign = source.state_dict(), target.state_dict()
-        joined.source.load_state_dict(own)
-        joined.target.load_state_dict({name: (foreign if name in lexical else own)[name] for name in foreign})
+        source_values, target_values = source.state_dict(), target.state_dict()
+        joined.source.load_state_dict(source_values)
+        joined.target.load_state_dict(
+            {name: value if name in lexical else source_values[name] for name, value in target_values.items()}
+        )
         for member, model in ((joined.source, source), (joined.target, target)):
             if model.can_generate():
                 member.generation_config = copy.deepcopy(model.generation_config)
@@ -114,7 +116,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Names of the source and of the target language."""
+        """Names of the source and the target language."""
         source, target = self.config.languages
         return source, target
 
@@ -128,12 +130,12 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
             return self.source
         if language == self.languages[1]:
             return self.target
-        known = " or ".join(map(repr, self.languages))
-        found = "no language was named" if language is None else f"it does not know the language {language!r}"
-        raise InputError(f"the model is bilingual, and {found}: give {known} (`language`)")
+        available = " or ".join(map(repr, self.languages))
+        problem = "no language is given" if language is None else f"it does not have the language {language!r}"
+        raise InputError(f"the model is bilingual, and {problem}: give {available} (`language`)")
 
     def lexical_parameter_names(self) -> set[str]:
-        """Return the names of the parameters and buffers that belong to one language alone."""
+        """Return the names of the parameters and buffers that belong to only one language."""
         return {f"{member}.{name}" for member in MEMBERS for name in self.config.lexical}
 
     def loss_members(self) -> tuple[PreTrainedModel, PreTrainedModel]:
@@ -141,13 +143,14 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         return self.source, self.target
 
     def joint_loss(self, input_ids: torch.Tensor, labels: torch.Tensor, language: str | None = None) -> torch.Tensor:
-        """Return the summed negative log likelihood of a batch, while each member returns its own.
+        """Return the summed negative log likelihood of a batch; each member must return its own sum as its output.
 
         Args:
             input_ids: Tokens [rows × positions].
             labels: Tokens to predict [rows × positions].
-            language: That of all rows. If None, the first half of the rows is in the first language and the other half
-                in the second, so that one call reaches all parameters, as wrappers for several devices need it.
+            language: The language of all rows. If None, the first half of the rows is in the first language and the
+                second half in the second, so that one call uses all parameters, as wrappers for several devices
+                require.
         """
         nats: torch.Tensor
         if language is not None:
@@ -182,22 +185,22 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """Return what must be tied again after loading: shared tensors, and what each architecture ties itself.
 
-        Modules that are shared as a whole need no tying: what is loaded into one is loaded into the other. Tying would
-        even be wrong, since it pads biases to the length of their weights, which is right for a head only.
+        Modules that are shared as a whole need no tying, because they are the same objects. Tying them would even be
+        wrong, because it pads biases to the length of their weights, which is right only for a head.
         """
-        found = dict(self._shared_tensors)
+        ties = dict(self._shared_tensors)
         if all_submodels:
             for member in MEMBERS:
-                own = getattr(self, member).get_expanded_tied_weights_keys(all_submodels=True)
-                found |= {f"{member}.{name}": f"{member}.{value}" for name, value in own.items()}
-        return found
+                member_ties = getattr(self, member).get_expanded_tied_weights_keys(all_submodels=True)
+                ties |= {f"{member}.{name}": f"{member}.{value}" for name, value in member_ties.items()}
+        return ties
 
     def _init_weights(self, module: nn.Module) -> None:
         """Do nothing: all modules belong to a member, which initialises them itself."""
 
 
 def _build(config: PreTrainedConfig) -> PreTrainedModel:
-    """Return a model of one language, in the class that its config names."""
+    """Return a model for one language, of the class that its config names."""
     return getattr(transformers, config.architectures[0])._from_config(config)
 
 
@@ -217,19 +220,19 @@ def _share(
         source: A module of the source model.
         target: The same module of the target model; changed in place.
         lexical: Names of parameters and buffers that are not shared.
-        prefix: The name of the module inside the model, and a dot.
+        prefix: The name of the module inside the model, followed by a dot.
 
     Returns:
-        Names of the tensors that were shared one by one, because they are in a module with a lexical one (such as the
-        dense layer of a head), and names of the tensors inside modules that were shared as a whole.
+        Names of the tensors that were shared individually, because they are in a module with a lexical tensor (such as
+        the dense layer of a head), and names of the tensors inside modules that were shared as a whole.
     """
     tensors: list[str] = []
     inside_modules: list[str] = []
-    saved = source.state_dict(prefix=prefix)  # leaves out buffers that are not part of a checkpoint
-    for kind in ("_parameters", "_buffers"):
-        for name, tensor in getattr(source, kind).items():
+    saved = source.state_dict(prefix=prefix)  # without buffers that are not part of a checkpoint
+    for attribute in ("_parameters", "_buffers"):
+        for name, tensor in getattr(source, attribute).items():
             if prefix + name in saved and prefix + name not in lexical:
-                getattr(target, kind)[name] = tensor
+                getattr(target, attribute)[name] = tensor
                 tensors.append(prefix + name)
     for name, module in source.named_children():
         below = f"{prefix}{name}."
@@ -244,7 +247,7 @@ def _share(
 
 
 def _check_pair(source: PreTrainedModel, target: PreTrainedModel, lexical: Sequence[str]) -> None:
-    """Validate that two models of an architecture that can be bilingual share an encoder; warn if its values differ."""
+    """Validate that two models can be joined: same architecture and encoder; warn if the encoders' values differ."""
     if type(source) is not type(target):
         raise GraftError(
             f"the models are a {type(source).__name__} and a {type(target).__name__}: give two of one family, "

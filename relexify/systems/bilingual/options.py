@@ -24,17 +24,17 @@ RAMEN = Training(
     beta2=0.999,
     epsilon=1e-8,
 )
-"""The settings of RAMEN's base models (section 3.3), for fewer steps."""
+"""The settings of RAMEN's base models (section 3.3), with fewer steps."""
 
 
 @dataclass(frozen=True)
 class BilingualOptions:
-    """Options of joining a model and its transferred copy, and of training both languages together.
+    """Options for joining a model and its transferred copy, and for training both languages together.
 
     Attributes:
-        languages: Names of the source and of the target language.
-        source_corpus: Text in the source language; that of `[transfer]` if not given.
-        source_held_out: Text in the source language to score on; if not given, a part of its corpus is held out.
+        languages: Names of the source and the target language.
+        source_corpus: Text in the source language; if None, that of `[transfer]`.
+        source_held_out: Text in the source language to score on; if None, a part of its corpus is held out.
         training: How both languages are trained.
     """
 

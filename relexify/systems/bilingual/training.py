@@ -47,16 +47,16 @@ def train_bilingual(
         output: The folder to write; checkpoints are in `OUTPUT.training` until it is complete.
         corpus: Text in the target language.
         source_corpus: Text in the source language.
-        training: How to train; half of every batch is in each language.
-        languages: Names of the source and of the target language.
+        training: Training options; half of every batch is in each language.
+        languages: Names of the source and the target language.
         held_out: Text in the target language to score on; if None, one line in 100 is held out.
         source_held_out: Text in the source language to score on; if None, one line in 100 is held out.
-        overwrite: Replace the output, and unfinished work of another training.
+        overwrite: Replace the output, and unfinished work of another training run.
 
     Raises:
-        InputError: Models, texts or options do not fit, or unfinished work belongs to another run or is damaged.
+        InputError: Models, texts or options do not match, or unfinished work belongs to another run or is damaged.
         GraftError: The two models do not share an encoder.
-        VocabularyError: A tokenizer does not belong to its model.
+        VocabularyError: A tokenizer does not match its model.
         TrainingError: The loss is NaN, or there is not enough memory.
         OutputError: A checkpoint or the result cannot be written.
     """

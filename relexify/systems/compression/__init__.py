@@ -1,20 +1,20 @@
-"""k-sub-embeddings: an embedding matrix [N × d] in k small tables that tokens share.
+"""k-sub-embeddings: store an embedding matrix [N × d] in k small tables that tokens share.
 
-Every token has a code of k digits, and row n of the embedding becomes the rows of k tables side by side, table i at the
-i-th digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
+Every token has a code of k digits. Its row in the embedding is the concatenation of one row from each table, selected
+by the corresponding digit: with 3 tables of 100 rows, a million tokens can have distinct rows.
 
-    options.py    `Compression`: how many tables, which codes, and the table `[compress]` of a recipe
-    codes.py      which code every token gets: digits of its index, random, or recursive k-means
-    equal_size.py clusters that all have about as many tokens
-    tables.py     the rows of the tables that keep most of a given embedding
+    options.py    `Compression`: number of tables, type of codes, … (the table `[compress]` of a recipe)
+    codes.py      compute the code of every token: digits of its index, random, or recursive k-means
+    equal_size.py clusters with about the same number of tokens
+    tables.py     the tables that approximate a given embedding best
     embedding.py  `SubEmbedding` and `FactoredHead` in place of `nn.Embedding` and the output `nn.Linear`
-    head.py       what the heads of both forms share
+    head.py       the common part of the heads of both forms
     loss.py       the logits of such a head, and its training loss without logits
     low_rank.py   an embedding as two factors instead, the factorised form of OFA
-    model.py      any model of transformers with sub-embeddings: class, save and load, expand
-    compress.py   compress a model, and report what was lost
+    model.py      any transformers model with sub-embeddings: class, save and load, expand
+    compress.py   compress a model, and report the reconstruction error
     folder.py     compress or expand the folder of a model
-    recipe.py, kind.py   what recipes and model loading find this system by
+    recipe.py, kind.py   register this system for recipes and for model loading
     notes.py      what a compression writes into `relexify.json`
 
 Paper: "Reconstructing word embeddings via scattered k-sub-embedding".

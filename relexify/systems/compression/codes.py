@@ -1,17 +1,17 @@
 """Codes of tokens: k digits, where digit i selects a row of table i.
 
     digits     Algorithm 1 of the paper: the digits of the token's index in base M
-    random     distinct codes at random, a baseline that uses all rows of all tables
+    random     distinct random codes, a baseline that uses all rows of all tables
     clustered  Algorithm 2: recursive k-means, so that tokens with similar embeddings share digits
 
-No two tokens may have the same code, since they would be the same token to the model.
+No two tokens may have the same code, because the model could not distinguish them.
 
-**Clustered codes.** The first digit is the cluster of a token's pretrained row. The second is its cluster among the
-tokens with the same first digit (a cell), and so on. The last digit only distinguishes the tokens of a cell. Which
-number a cluster has inside its cell is arbitrary, and the paper draws the last digit at random. Here numbers are chosen
-so that the tables lose as little as possible. All cells share the rows of table i, so each cluster gets the number of
-the table row that is closest to its own columns (a small assignment problem per cell). Numbers and rows are computed in
-turn.
+**Clustered codes.** The first digit is the cluster of a token's pretrained row. The second digit is its cluster among
+the tokens with the same first digit (a cell), and so on. The last digit only distinguishes the tokens of a cell. The
+numbering of the clusters inside a cell is arbitrary, and the paper draws the last digit at random. Here, numbers are
+chosen to minimise the reconstruction error: all cells share the rows of table i, so each cluster gets the number of the
+table row that is closest to its own columns (a small assignment problem per cell). Numbers and rows are optimised
+alternately.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ __all__ = [
 ]
 
 MAX_NUMBERED_CODES = 2**62
-"""More codes than these cannot be numbered in 64 bits."""
+"""More codes than this cannot be numbered with 64 bits."""
 
 # k-means
 LLOYD_ROWS = 20_000
-"""With more rows than these, k-means runs on mini-batches."""
+"""With more rows than this, k-means uses mini-batches."""
 MINI_BATCH = 4_096
 MINI_BATCH_EPOCHS = 5
 LLOYD_ITERATIONS = 20
 
 # Numbering of clusters
 NUMBERING_ROUNDS = 3
-"""How often rows of a table and numbers of clusters are fitted to each other."""
+"""Number of rounds in which the numbers of clusters and the rows of a table are fitted to each other."""
 EXACT_ASSIGNMENT = 1_000_000
-"""The largest cost matrix of a cell for which the best numbers are found, not only good ones."""
+"""The largest cost matrix for which the assignment is solved exactly; for a larger one, it is approximated."""
 
 
 def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
-    """Return codes for the tokens of an embedding, of the requested kind.
+    """Return codes for the tokens of an embedding, as the options specify.
 
     Args:
         rows: The embedding [N × d].
-        options: Which codes.
+        options: The type of codes.
 
     Returns:
         One distinct code per token [N × k].
@@ -92,16 +92,16 @@ def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
 
 
 def smallest_base(tokens: int, k: int) -> int:
-    """Return M = ⌈N^(1/k)⌉, the fewest rows per table that give N tokens distinct codes.
+    """Return M = ⌈N^(1/k)⌉, the smallest number of rows per table with which N tokens can have distinct codes.
 
-    Computed by bisection on integers, because the root in floating point may be off by one.
+    It is computed by integer bisection, because a floating-point root may be off by one.
 
     Args:
         tokens: N.
-        k: Digits of a code.
+        k: Number of digits of a code.
 
     Raises:
-        InputError: There is no token or no digit.
+        InputError: The number of tokens or of digits is less than one.
     """
     if tokens < 1 or k < 1:
         raise InputError(f"{tokens} tokens cannot be written with {k} digits: give at least one of each")
@@ -118,12 +118,12 @@ def smallest_base(tokens: int, k: int) -> int:
 def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) -> np.ndarray:
     """Return the digits of every token's index in base M, lowest digit first (Algorithm 1).
 
-    f_i(n) = ⌊n / M^(i-1)⌋ mod M. The paper prints "mod M^k", with the remark that the k-th digit is meant.
+    f_i(n) = ⌊n / M^(i-1)⌋ mod M. The paper has "mod M^k" here, but states that the k-th digit is meant.
 
     Args:
         tokens: N.
-        k: Digits of a code.
-        base: M, or one base per digit; by default the smallest that suffices.
+        k: Number of digits of a code.
+        base: M, or one base per digit; by default the smallest sufficient one.
 
     Returns:
         Codes [N × k], int32.
@@ -139,14 +139,15 @@ def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) ->
 
 
 def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0) -> np.ndarray:
-    """Return a distinct code for every token, drawn from all possible ones.
+    """Return a distinct code for every token, drawn from all possible codes.
 
-    If tables have more rows than necessary, `digit_codes` leave most rows of the last one unused; these do not.
+    If tables have more rows than necessary, `digit_codes` leaves most rows of the last table unused; random codes do
+    not.
 
     Args:
         tokens: N.
-        k: Digits of a code.
-        base: M; by default the smallest that suffices.
+        k: Number of digits of a code.
+        base: M; by default the smallest sufficient one.
         seed: Random seed.
 
     Returns:
@@ -168,7 +169,7 @@ def check_codes(codes: np.ndarray, tokens: int) -> np.ndarray:
     """Validate codes, and return them as int32 [N × k].
 
     Raises:
-        InputError: They are not a matrix of digits with one row per token, or two tokens have the same code.
+        InputError: The codes are not a matrix of digits with one row per token, or two tokens have the same code.
     """
     codes = np.asarray(codes)
     if codes.ndim != 2 or len(codes) != tokens or not codes.shape[1] or codes.dtype.kind not in "iu":
@@ -177,12 +178,12 @@ def check_codes(codes: np.ndarray, tokens: int) -> np.ndarray:
         raise InputError("a code has a negative digit: digits are rows of tables, from 0 on")
     repeated = tokens - len(np.unique(codes, axis=0))
     if repeated:
-        raise InputError(f"{repeated} tokens have the code of another: every token needs one of its own")
+        raise InputError(f"{repeated} tokens have the code of another token: every token needs a distinct code")
     return np.ascontiguousarray(codes, dtype=np.int32)
 
 
 def table_sizes(codes: np.ndarray, base: int = 1) -> list[int]:
-    """Return the rows of each table: as many as its digits need, and at least `base`."""
+    """Return the number of rows of each table: as many as its digits require, and at least `base`."""
     return [max(base, int(each)) for each in codes.max(axis=0, initial=0) + 1]
 
 
@@ -199,19 +200,19 @@ def clustered_codes(
 
     Args:
         rows: Embeddings of a pretrained model [N × d].
-        k: Digits of a code.
-        clusters: M, for every k-means; by default ⌈N^(1/k)⌉.
-        equal_size: Bound the size of clusters, so that M rows suffice for every table. Otherwise the last table gets as
-            many rows as the largest cell has tokens.
-        matched: Choose numbers of clusters, and last digits, so that tables fit all cells; if false they are arbitrary,
-            as in the paper.
-        seed: Random seed of k-means and of arbitrary numbers.
+        k: Number of digits of a code.
+        clusters: M, the number of clusters of every k-means; by default ⌈N^(1/k)⌉.
+        equal_size: Limit the size of clusters, so that M rows suffice for every table. Otherwise, the number of rows of
+            the last table is the number of tokens in the largest cell.
+        matched: Choose the numbers of clusters, and the last digits, so that the tables fit all cells; if false, they
+            are random, as in the paper.
+        seed: Random seed of k-means and of random numbers.
 
     Returns:
         One distinct code per token [N × k], int32.
 
     Raises:
-        InputError: M^k < N with bounded clusters, or a row is not finite.
+        InputError: M^k < N with clusters of limited size, or a row is not finite.
         MissingExtra: scikit-learn is not installed.
     """
     rows = np.ascontiguousarray(rows, dtype=np.float32)
@@ -226,22 +227,22 @@ def clustered_codes(
         raise InputError("the embedding has values that are not finite, so that it cannot be clustered")
     edges = np.cumsum([0, *split_width(rows.shape[1], k)])
     codes = np.zeros((tokens, k), dtype=np.int64)
-    cell_of_token = np.zeros(tokens, dtype=np.int64)  # tokens whose digits so far are equal are in one cell
+    cell_of_token = np.zeros(tokens, dtype=np.int64)  # tokens with equal digits up to here are in the same cell
     with track("clustering tokens", tokens * k) as advance, threadpool_limits(1), warnings.catch_warnings():
-        # If rows are equal, k-means finds fewer clusters than requested, which does no harm.
+        # If rows are equal, k-means warns that it finds fewer clusters than requested, which is harmless.
         warnings.filterwarnings("ignore", module="sklearn")
         for level in range(k):
             is_last = level == k - 1
             order = np.argsort(cell_of_token, kind="stable")
             cells = np.split(order, np.flatnonzero(np.diff(cell_of_token[order])) + 1)  # the tokens of each cell
-            digits = codes[:, level]  # a view: written to below
-            # On the last level each token of a cell is a cluster of its own.
+            digits = codes[:, level]  # a view, which is written to below
+            # On the last level, each token of a cell is its own cluster.
             labels = _cluster_cells(rows, cells, tokens if is_last else clusters, equal_size, seed + level)
             for cell, cell_labels in zip(cells, labels, strict=True):
                 digits[cell] = cell_labels
                 advance(len(cell))
             count = max(map(len, cells)) if is_last and not equal_size else clusters
-            # The first level is a single cell, so its numbers are free of conflicts between cells.
+            # The first level is a single cell, so its numbers cannot conflict with those of other cells.
             if matched and (level > 0 or k == 1):
                 _number_by_similarity(rows[:, edges[level] : edges[level + 1]], digits, cells, count, seed)
             elif level > 0:
@@ -254,17 +255,17 @@ def clustered_codes(
 
 
 def _check_capacity(tokens: int, bases: Sequence[int]) -> None:
-    """Validate that tables have enough rows to give N tokens distinct codes.
+    """Validate that tables have enough rows for N distinct codes.
 
     Raises:
         InputError: The product of the bases is less than N.
     """
-    least = smallest_base(tokens, len(bases))
+    sufficient = smallest_base(tokens, len(bases))
     if min(bases) < 1 or math.prod(bases) < tokens:
         codes = math.prod(max(0, each) for each in bases)
         raise InputError(
             f"{len(bases)} tables of {', '.join(map(str, bases))} rows make {codes:,} codes, too few for {tokens:,} "
-            f"tokens: give {least} rows each or more, or more tables"
+            f"tokens: give {sufficient} rows each or more, or more tables"
         )
 
 
@@ -278,20 +279,21 @@ def _digits(numbers: np.ndarray, bases: Sequence[int]) -> np.ndarray:
 def _cluster_cells(
     rows: np.ndarray, cells: list[np.ndarray], clusters: int, equal_size: bool, seed: int
 ) -> Iterator[np.ndarray]:
-    """Yield the labels of every cell's rows; if a cell has no more rows than clusters, each row has its own.
+    """Yield the labels of every cell's rows; if a cell has no more rows than clusters, each row is its own cluster.
 
-    Each cell is clustered in one thread: cells are small, and several threads inside one would mostly wait.
+    Cells are clustered in parallel, each by a single thread: they are too small for several threads per cell.
     """
 
     def cluster(index: int) -> np.ndarray:
-        own, own_seed = rows[cells[index]], seed + 1_000 * index
-        if len(own) <= clusters:
-            return np.arange(len(own))
+        cell_rows = rows[cells[index]]
+        cell_seed = seed + 1_000 * index
+        if len(cell_rows) <= clusters:
+            return np.arange(len(cell_rows))
         if clusters == 1:
-            return np.zeros(len(own), dtype=np.int64)
-        fitted = _k_means(own, clusters, own_seed, start="k-means++")
+            return np.zeros(len(cell_rows), dtype=np.int64)
+        fitted = _k_means(cell_rows, clusters, cell_seed, start="k-means++")
         if equal_size:
-            return equal_size_labels(own, fitted.cluster_centers_, seed=own_seed)
+            return equal_size_labels(cell_rows, fitted.cluster_centers_, seed=cell_seed)
         labels: np.ndarray = fitted.labels_
         return labels
 
@@ -312,17 +314,17 @@ def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> KMean
 def _number_by_similarity(
     block: np.ndarray, digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int
 ) -> None:
-    """Number the clusters of every cell after the table rows that they resemble most, in place.
+    """Number the clusters of every cell by the table rows that they are most similar to, in place.
 
-    Given the numbers, the best row of a table is the mean of the clusters with its number; given the rows, the best
-    numbers are an assignment of each cell's clusters. Each step can only reduce the error of the table.
+    Given the numbers, the best row of a table is the mean of the clusters with its number. Given the rows, the best
+    numbers are the solution of an assignment problem for each cell. No step increases the error of the table.
 
     Args:
         block: The columns that belong to this table [N × d_i].
         digits: The labels inside the cells, which are replaced by numbers [N].
         cells: The tokens of each cell.
-        count: Rows of the table.
-        seed: Random seed of the rows to start with.
+        count: Number of rows of the table.
+        seed: Random seed of the initial rows.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -334,8 +336,8 @@ def _number_by_similarity(
     clusters = [_cluster_means(block[cell], digits[cell]) for cell in cells]
     for _ in range(NUMBERING_ROUNDS):
         for cell, (means, sizes, cluster_of_token) in zip(cells, clusters, strict=True):
-            costs = squared_distances(means, table) * sizes[:, None]  # a cluster counts once for each of its tokens
-            # A different row of the table for every cluster, at the least total cost, or nearly so.
+            costs = squared_distances(means, table) * sizes[:, None]  # weighted by the number of tokens
+            # Assign a distinct row of the table to every cluster, at the lowest total cost or approximately so.
             exact = costs.size <= EXACT_ASSIGNMENT
             numbers = linear_sum_assignment(costs)[1] if exact else bounded_labels(costs, 1)
             digits[cell] = numbers[cluster_of_token]
@@ -344,8 +346,8 @@ def _number_by_similarity(
 
 def _cluster_means(block: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean columns of a cell's clusters [m × d_i], their sizes [m], and the cluster of each token [n]."""
-    found, cluster_of_token = np.unique(labels, return_inverse=True)
-    if len(found) == len(labels):  # every token is a cluster
+    clusters, cluster_of_token = np.unique(labels, return_inverse=True)
+    if len(clusters) == len(labels):  # every token is a cluster
         return block[np.argsort(cluster_of_token)], np.ones(len(labels), np.float32), cluster_of_token
     sizes = np.bincount(cluster_of_token)
-    return block_means(block, cluster_of_token, len(found)), sizes.astype(np.float32), cluster_of_token
+    return block_means(block, cluster_of_token, len(clusters)), sizes.astype(np.float32), cluster_of_token

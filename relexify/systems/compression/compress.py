@@ -1,7 +1,7 @@
 """Compress the embedding of a model.
 
-codes of all tokens → tables fitted under these codes → a model in the compressed class, and a report
-with a rank: two factors by truncated SVD            → the same
+codes of all tokens → tables fitted to these codes → a model of the compressed class, and a report
+with a rank: two factors by truncated SVD          → the same
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class CompressionReport:
         tokens: Size of the vocabulary.
         shapes: Rows and width of each table, or of both factors.
         head: The form of the compressed head, as in `Layout`.
-        embedding_before: Parameters of the input embedding, and of the head if it was compressed separately.
-        embedding_after: Parameters of the tables.
-        model_before: Parameters of the whole model; tied ones count once.
-        model_after: Parameters of the compressed model.
+        embedding_before: Number of parameters of the input embedding, and of the head if it was compressed separately.
+        embedding_after: Number of parameters of the tables.
+        model_before: Number of parameters of the whole model; tied parameters are counted once.
+        model_after: Number of parameters of the compressed model.
         error: |E - Ê| / |E| of the input embedding; None for random tables.
-        shared_nearest: Digits that a token shares with its nearest neighbour, on average; None without codes.
-        shared_random: Digits that a token shares with a random one, on average.
+        shared_nearest: Average number of digits that a token shares with its nearest neighbour; None without codes.
+        shared_random: Average number of digits that a token shares with a random token; None without codes.
     """
 
     tokens: int
@@ -79,26 +79,28 @@ def compressed(
     Args:
         model: A transformers model; it is not changed.
         options: How to compress it.
-        pretrained: Rows to cluster and to compare tokens by [N × any width]; by default the model's own.
+        pretrained: Rows that are clustered, and by which tokens are compared [N × any width]; by default the model's.
         weights: Weights of the tokens in the least-squares fit of tables, such as their frequency [N].
-        make_codes: Takes rows [N × d] and the options, and returns codes [N × k].
+        make_codes: Returns codes [N × k], given rows [N × d] and the options.
 
     Raises:
-        InputError: An option is impossible for this model, or the weights do not fit its tokens.
-        GraftError: The model has no embedding that can be replaced, or it is already compressed.
+        InputError: An option is impossible for this model, or the weights do not match its tokens.
+        GraftError: The model has no embedding that can be replaced, or is already compressed.
         MissingExtra: scikit-learn is not installed, which clustering needs.
     """
     options = options or Compression()
     if is_compressed(model):
-        raise GraftError(f"this {type(model).__name__} is compressed already: expand it first, or give the plain model")
+        raise GraftError(f"this {type(model).__name__} is already compressed: expand it first, or give the plain model")
     embedding = model.get_input_embeddings()
     if embedding is None or getattr(embedding, "weight", None) is None:
         raise GraftError(f"{type(model).__name__} has no input embedding to compress")
     rows = weight_rows(embedding)
     check_options(options, *rows.shape)
-    known = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
-    if len(known) != len(rows):
-        raise InputError(f"the pretrained rows are {len(known):,}, the model's {len(rows):,}: the vocabularies differ")
+    coded_rows = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
+    if len(coded_rows) != len(rows):
+        raise InputError(
+            f"there are {len(coded_rows):,} pretrained rows, and the model has {len(rows):,}: the vocabularies differ"
+        )
     weights = None if weights is None else _checked_weights(weights, len(rows))
 
     head = model.get_output_embeddings()
@@ -107,7 +109,7 @@ def compressed(
         head_rows = weight_rows(head) if head_form == "own" else None
         return _in_factors(model, rows, head_rows, options.rank, head_form)
     base = options.clusters or smallest_base(len(rows), options.k)
-    codes = make_codes(known, options)
+    codes = make_codes(coded_rows, options)
     head_codes = head_sizes = None
     if head_form == "own":
         head_codes = make_codes(weight_rows(head), options)
@@ -121,7 +123,7 @@ def compressed(
         small_head: FactoredHead = small.get_output_embeddings()
         parts.append(small_head.embedding)
         _fill(small_head.embedding, weight_rows(head), head_codes, options)
-    with_neighbour, with_other = shared_digits(known, codes, seed=options.seed)
+    with_neighbour, with_other = shared_digits(coded_rows, codes, seed=options.seed)
     report = _report(model, small, parts, head_form, error)
     return small, replace(report, shared_nearest=with_neighbour, shared_random=with_other)
 
@@ -129,12 +131,12 @@ def compressed(
 def _in_factors(
     model: PreTrainedModel, rows: np.ndarray, head_rows: np.ndarray | None, rank: int, head_form: str
 ) -> tuple[PreTrainedModel, CompressionReport]:
-    """Return a copy of a model with the best factors of its embedding, and of its head if rows of that are given."""
+    """Return a copy of a model with the best factors of its embedding, and of its head if its rows are given."""
     small = _convert(model, Layout([], head_form, rank=rank))
     embedding: LowRankEmbedding = small.get_input_embeddings()
     embedding.fill(*_balanced_factors(rows, rank))
     norm = float(np.linalg.norm(rows))
-    # Of the factors as they were written, in the model's type.
+    # Computed from the factors as they were stored, in the dtype of the model.
     error = float(np.linalg.norm(rows - weight_rows(embedding))) / norm if norm else 0.0
     parts = [embedding]
     if head_rows is not None:
@@ -147,8 +149,8 @@ def _in_factors(
 def _balanced_factors(rows: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the best factors F [N × r] and P [r × d] of rows [N × d], with the same root mean square.
 
-    `factorise` gives P orthonormal rows. One learning rate for both factors, which follows from their root mean square,
-    would change the smaller factor by a larger share in every step.
+    In the result of `factorise`, the rows of P are orthonormal, so the factors differ in size. A common learning rate,
+    which depends on their root mean square, would then change the smaller factor by a larger share in every step.
     """
     coordinates, basis = factorise(rows, rank)
     size, basis_size = (float(np.sqrt(np.mean(np.square(factor)))) for factor in (coordinates, basis))
@@ -177,19 +179,19 @@ def _report(
 
 
 def _checked_weights(weights: np.ndarray, tokens: int) -> np.ndarray:
-    found = np.asarray(weights)
-    if found.shape != (tokens,) or found.dtype.kind not in "iufb":
-        kind = f"{found.dtype} {list(found.shape)}"
-        raise InputError(f"the weights are {kind}: expected a number for each token [{tokens}]")
-    wrong = ~(np.isfinite(found) & (found >= 0))
-    if wrong.any():
-        token = int(np.flatnonzero(wrong)[0])
-        raise InputError(f"the weight of token {token} is {found[token]}: weights are 0 or more, and finite")
-    return found
+    checked = np.asarray(weights)
+    if checked.shape != (tokens,) or checked.dtype.kind not in "iufb":
+        found = f"{checked.dtype} {list(checked.shape)}"
+        raise InputError(f"the weights are {found}: expected a number for each token [{tokens}]")
+    invalid = ~(np.isfinite(checked) & (checked >= 0))
+    if invalid.any():
+        token = int(np.flatnonzero(invalid)[0])
+        raise InputError(f"the weight of token {token} is {checked[token]}: weights are 0 or more, and finite")
+    return checked
 
 
 def _head_form(model: PreTrainedModel, embedding: nn.Module, head: nn.Module | None, options: Compression) -> str:
-    """Return what the head will be, as in `Layout`."""
+    """Return the form of the compressed model's head, as in `Layout`."""
     if head is None:
         return "plain"
     if getattr(head, "weight", None) is embedding.weight:
@@ -205,7 +207,7 @@ def _head_form(model: PreTrainedModel, embedding: nn.Module, head: nn.Module | N
 
 
 def _convert(model: PreTrainedModel, layout: Layout, seed: int = 0) -> PreTrainedModel:
-    """Return a copy of the model in the compressed class, with random tables."""
+    """Return a copy of the model, of the compressed class and with random tables."""
     small = copy.deepcopy(model)
     small.__class__ = compressed_class(type(model))
     with torch.random.fork_rng(devices=[]):
@@ -222,7 +224,7 @@ def _fill(
     options: Compression,
     weights: np.ndarray | None = None,
 ) -> float | None:
-    """Write codes and, unless they stay random, fitted tables; return the reconstruction error of the latter."""
+    """Write codes and, unless tables stay random, fitted tables; return the reconstruction error of fitted tables."""
     if options.init == "random":
         sub_embedding.fill(codes)
         return None

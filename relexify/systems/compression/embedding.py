@@ -1,6 +1,6 @@
 """Drop-in replacements for `nn.Embedding` and for the output head, over k small tables.
 
-**Lookup.** Row n is the rows of k tables side by side, table i at the i-th digit of token n:
+**Lookup.** Row n is the concatenation of one row from each of the k tables, selected by the digits of token n:
 
     E[n] = T_1[f_1(n)] ⊕ … ⊕ T_k[f_k(n)].
 
@@ -8,9 +8,9 @@
 
     h · E[n] = Σ_i h_i · T_i[f_i(n)],
 
-where h_i are the columns of table i. All products of h_i with the M_i rows of T_i take M_i · d_i operations, and a
-token's logit adds k of them: Σ M_i d_i + N k operations instead of N d. The dense matrix is never built. Training does
-not even need the logits: see `loss.py`.
+where h_i is the part of h that belongs to table i. The products of h_i with the M_i rows of T_i take M_i · d_i
+operations, and a token's logit is a sum of k of them: in total, Σ M_i d_i + N k operations instead of N d. The dense
+matrix is never built. Training does not even need the logits: see `loss.py`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["FactoredHead", "SubEmbedding"]
 
 CHUNK_LOGITS = 2**29
-"""Most logits of a chunk: on a GPU, summing their gradients takes twice their memory in addition."""
+"""Maximum number of logits of a chunk: on a GPU, summing their gradients takes twice their memory in addition."""
 CHUNK_PREFIX_SCORES = 2**28
-"""Most prefix scores of a chunk; a few times as many numbers are alive at once, in float32."""
+"""Maximum number of prefix scores of a chunk; a few arrays of this size are in memory at once, in float32."""
 
 
 class SubEmbedding(nn.Module):
@@ -56,8 +56,8 @@ class SubEmbedding(nn.Module):
         widths: Width of each table, d_i, with Σ d_i = d.
         tables: The parameters, k tables [M_i × d_i].
         codes: The digits of every token [N × k], a buffer that is saved with the model.
-        padding_idx: A token that contributes no gradient. Unlike in `nn.Embedding`, its row is not zero, since it is
-            composed of parts that other tokens share.
+        padding_idx: A token that contributes no gradient. Unlike in `nn.Embedding`, its row is not zero, because its
+            parts are shared with other tokens.
         scale: A factor for all rows, if the replaced embedding had one.
     """
 
@@ -81,16 +81,16 @@ class SubEmbedding(nn.Module):
         Args:
             num_embeddings: Number of tokens, N.
             embedding_dim: Width, d.
-            k: Number of tables; by default as many as `codes` has digits.
+            k: Number of tables; by default the number of digits of `codes`.
             codes: A distinct code for every token [N × k]; by default the digits of its index (Algorithm 1).
-            rows: Rows of each table; by default as many as the codes need.
+            rows: Number of rows of each table; by default as many as the codes need.
             padding_idx: A token to ignore.
             scale: A factor for all rows.
             dtype: Number format of the tables.
             device: Device of tables and codes.
 
         Raises:
-            InputError: Codes, tables and width do not fit together.
+            InputError: Codes, tables and width do not match.
         """
         super().__init__()
         if k is None:
@@ -98,14 +98,14 @@ class SubEmbedding(nn.Module):
         checked = digit_codes(num_embeddings, k, rows) if codes is None else check_codes(codes, num_embeddings)
         needed = table_sizes(checked)
         rows = rows or needed
-        if len(needed) != k or len(rows) != k or any(have < need for have, need in zip(rows, needed, strict=True)):
+        if len(needed) != k or len(rows) != k or any(size < least for size, least in zip(rows, needed, strict=True)):
             raise InputError(f"the codes need tables of {needed} rows, but {k} tables of {rows} rows were requested")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx
         self.scale = scale
         self.widths = split_width(embedding_dim, k)
-        # Tables of one width can be stacked and looked up at once, if they start at multiples of one number.
+        # Tables of equal width can be stacked for a single lookup, if each starts at a multiple of the same number.
         self._stackable = len(set(self.widths)) == 1 and len(set(rows[:-1])) <= 1
         self.tables = nn.ParameterList(
             nn.Parameter(torch.randn(size, width, dtype=dtype, device=device))
@@ -118,7 +118,7 @@ class SubEmbedding(nn.Module):
         digits = embedding(ids, self.codes)  # [… × k]
         tables = list(self.tables)
         if self._stackable:
-            # One lookup in all tables: on a GPU, launching k of them would take longer than running them.
+            # A single lookup for all tables: on a GPU, launching k lookups would take longer than running them.
             step = len(tables[0])
             starts = torch.arange(0, step * len(tables), step, dtype=digits.dtype, device=digits.device)
             rows = embedding(digits + starts, torch.cat(tables)).flatten(-2)
@@ -132,16 +132,16 @@ class SubEmbedding(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """The dense embedding [N × d], composed again on each access.
+        """The dense embedding [N × d], computed on each access.
 
-        It is for code that reads rows or their shape. It takes as much memory as a plain embedding while it lives, and
-        passes gradients on to the tables; values written to it are lost.
+        It is for code that reads rows or their shape. While it exists, it takes as much memory as a plain embedding,
+        and passes gradients on to the tables; values written to it are lost.
         """
         return torch.cat([table[self.codes[:, index]] for index, table in enumerate(self.tables)], dim=1)
 
     @property
     def rows(self) -> list[int]:
-        """Rows of each table, M_i."""
+        """Number of rows of each table, M_i."""
         return [len(table) for table in self.tables]
 
     @torch.no_grad()
@@ -153,7 +153,7 @@ class SubEmbedding(nn.Module):
                 parameter.copy_(torch.from_numpy(values))
 
     def extra_repr(self) -> str:
-        """Return its sizes, for `repr`."""
+        """Return the sizes, for `repr`."""
         return f"{self.num_embeddings}, {self.embedding_dim}, rows={self.rows}, padding_idx={self.padding_idx}"
 
 
@@ -167,14 +167,14 @@ class FactoredHead(EmbeddingHead[SubEmbedding]):
         logits = logits.reshape(*hidden.shape[:-1], self.out_features)
         return logits if self.bias is None else logits + self.bias.to(logits.dtype)
 
-    # The loss in training, which needs no logits: see `relexify.training.protocol.ChunkedHead`.
+    # The training loss, which needs no logits: see `relexify.training.protocol.ChunkedHead`.
 
     def loss_weight(self) -> torch.Tensor:
-        """Return all numbers of the tables in a row [Σ M_i d_i]."""
+        """Return all numbers of the tables, flattened into one vector [Σ M_i d_i]."""
         return torch.cat([table.flatten() for table in self.embedding.tables])
 
     def chunk_positions(self, most: int) -> int:
-        """Return how many positions a chunk should have: `most`, or a smaller power of two."""
+        """Return the number of positions of a chunk: `most`, or a smaller power of two."""
         plan = self._plan_prefixes()
         fitting = CHUNK_LOGITS // self.out_features if plan is None else CHUNK_PREFIX_SCORES // plan.prefixes
         return min(most, 1 << (max(1, fitting).bit_length() - 1))
@@ -186,7 +186,7 @@ class FactoredHead(EmbeddingHead[SubEmbedding]):
 
         @functools.cache
         def prefixes_on(device: torch.device) -> CodePrefixes | None:
-            # Built at the first call, since a trainer moves the model to its device after this function has returned.
+            # Built on the first call, because a trainer moves the model to its device after `chunk_loss` has returned.
             if plan is None:
                 return None
             return code_prefixes(self.embedding.codes.numpy(force=True), self.embedding.rows, plan, device)

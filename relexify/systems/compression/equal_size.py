@@ -1,10 +1,10 @@
 """Clusters of equal size, so that the last digit of a code needs no more rows than the others.
 
-Plain k-means gives cells of very different sizes, and the last table needs as many rows as the largest cell has tokens.
-Assigning rows to centres under capacities is a transport problem, whose exact solution needs O(N²) memory. Here each
-cluster has a price, found by Sinkhorn iterations on a sample: a cluster that too many rows want becomes more expensive.
-Then every row is assigned by cost plus price; rows that would lose most with their second choice come first. That needs
-N × M memory.
+Plain k-means gives cells of very different sizes, and the last table needs one row for every token of the largest cell.
+Assigning rows to centres of limited capacity is a transport problem, whose exact solution needs O(N²) memory. Here,
+each cluster has a price, found by Sinkhorn iterations on a sample: the price of a cluster that too many rows prefer
+rises. Then every row is assigned to the cluster with the lowest sum of cost and price, beginning with the rows whose
+second choice would be worst. This needs memory for N × M numbers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 __all__ = ["bounded_labels", "equal_size_labels", "squared_distances"]
 
 PRICE_SAMPLE = 8_192
-"""Rows on which prices are found."""
+"""Number of rows that prices are computed from."""
 PRICE_STAGES, PRICE_ROUNDS = 4, 6
-"""Temperatures, and Sinkhorn iterations at each: prices need not be exact, since capacities are enforced later."""
+"""Numbers of temperatures, and of Sinkhorn iterations at each. Prices may be inexact: capacities are enforced later."""
 EQUAL_SIZE_ROUNDS = 3
-"""Assignments of all rows, with new centres after each."""
+"""Number of assignments of all rows; centres are recomputed after each."""
 CHUNK = 16_384
 
 
@@ -27,7 +27,7 @@ def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -
 
     Args:
         rows: [n × d].
-        centres: Centres to start with, found by plain k-means [M × d].
+        centres: Initial centres, from plain k-means [M × d].
         seed: Random seed of the sample.
 
     Returns:
@@ -38,20 +38,20 @@ def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -
     for _ in range(EQUAL_SIZE_ROUNDS):
         labels = bounded_labels(squared_distances(rows, centres), capacity, seed=seed)
         order = np.argsort(labels, kind="stable")
-        found, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+        nonempty, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
         centres = centres.copy()  # an empty cluster keeps its centre
-        for label, start, count in zip(found, starts, counts, strict=True):
+        for label, start, count in zip(nonempty, starts, counts, strict=True):
             centres[label] = rows[order[start : start + count]].mean(axis=0)
     return labels
 
 
 def bounded_labels(costs: np.ndarray, capacity: int, *, seed: int = 0) -> np.ndarray:
-    """Assign rows to columns at a low total cost, at most `capacity` rows to a column.
+    """Assign rows to columns at a low total cost, with at most `capacity` rows per column.
 
     Args:
         costs: [n × m], with n ≤ m · capacity.
-        capacity: Most rows of a column.
-        seed: Random seed of the sample on which prices are found.
+        capacity: Maximum number of rows of a column.
+        seed: Random seed of the sample that prices are computed from.
 
     Returns:
         The column of every row [n].
@@ -62,21 +62,21 @@ def bounded_labels(costs: np.ndarray, capacity: int, *, seed: int = 0) -> np.nda
     waiting = np.arange(len(costs))
     while len(waiting):
         columns = np.flatnonzero(free)
-        wanted, margin = _choices(costs, waiting, columns, prices[columns])
-        # Sort by wanted column, and inside a column by what a row would lose with its second choice; each column
+        preferred, margin = _choices(costs, waiting, columns, prices[columns])
+        # Sort by preferred column and, within a column, by the additional cost of a row's second choice. Each column
         # accepts the first rows up to its free capacity.
-        order = np.lexsort((-margin, wanted))
-        sorted_wanted = wanted[order]
-        rank = np.arange(len(order)) - np.searchsorted(sorted_wanted, sorted_wanted)
-        accepted = order[rank < free[sorted_wanted]]
-        labels[waiting[accepted]] = wanted[accepted]
-        free -= np.bincount(wanted[accepted], minlength=len(free))
+        order = np.lexsort((-margin, preferred))
+        sorted_columns = preferred[order]
+        rank = np.arange(len(order)) - np.searchsorted(sorted_columns, sorted_columns)
+        accepted = order[rank < free[sorted_columns]]
+        labels[waiting[accepted]] = preferred[accepted]
+        free -= np.bincount(preferred[accepted], minlength=len(free))
         waiting = np.delete(waiting, accepted)
     return labels
 
 
 def squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Return squared Euclidean distances [n × M] up to a constant per row: |row|² is left out."""
+    """Return squared Euclidean distances [n × M] without the term |row|², which is constant for each row."""
     costs: np.ndarray = rows @ (-2 * centres.T)
     costs += np.einsum("md,md->m", centres, centres)
     return costs
@@ -85,8 +85,8 @@ def squared_distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
 def _choices(
     costs: np.ndarray, waiting: np.ndarray, columns: np.ndarray, prices: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cheapest open column of each waiting row, and how much more its second choice would cost."""
-    wanted = np.empty(len(waiting), np.int64)
+    """Return the cheapest open column of each waiting row, and the additional cost of its second choice."""
+    preferred = np.empty(len(waiting), np.int64)
     margin = np.zeros(len(waiting), costs.dtype)
     for start in range(0, len(waiting), CHUNK):
         part = slice(start, start + CHUNK)
@@ -94,36 +94,36 @@ def _choices(
         total = costs[waiting[part]] if all_open else costs[np.ix_(waiting[part], columns)]
         total = total + prices
         best = total.argmin(axis=1)
-        wanted[part] = columns[best]
+        preferred[part] = columns[best]
         if len(columns) > 1:
             each = np.arange(len(total))
             lowest = total[each, best]
             total[each, best] = np.inf
             margin[part] = total.min(axis=1) - lowest
-    return wanted, margin
+    return preferred, margin
 
 
 def _prices(costs: np.ndarray, seed: int) -> np.ndarray:
-    """Return what each column must cost in addition, so that all are wanted equally often [m].
+    """Return the price of each column [m] such that all columns are preferred equally often.
 
-    Sinkhorn iterations with decreasing entropy: each row spreads over columns by softmax, and columns that receive more
-    than their share become more expensive.
+    They are computed by Sinkhorn iterations with decreasing entropy: each row is distributed over columns by a softmax,
+    and the price of columns that receive more than their share rises.
     """
     count, columns = costs.shape
     if count > PRICE_SAMPLE:
         costs = costs[np.random.default_rng(seed).choice(count, PRICE_SAMPLE, replace=False)]
     costs = costs - costs.min(axis=1, keepdims=True)
     prices = np.zeros(columns, dtype=costs.dtype)
-    softness = float(costs.mean()) / 4  # the temperature of the softmax: soft at first, then nearly an assignment
+    softness = float(costs.mean()) / 4  # the temperature of the softmax, which decreases to nearly a hard assignment
     if columns == 1 or softness <= 0 or not np.isfinite(softness):
         return prices
     for _ in range(PRICE_STAGES):
         for _ in range(PRICE_ROUNDS):
-            # The largest exponent of a row is 0, so that exp cannot overflow.
+            # Shifted so that the largest exponent of a row is 0 and exp cannot overflow.
             shares = np.exp(-(costs + prices) / softness + (costs + prices).min(axis=1, keepdims=True) / softness)
             shares /= shares.sum(axis=1, keepdims=True)
             load = shares.sum(axis=0) * columns / len(costs)  # 1 for a column with exactly its share
-            # A column that nothing goes to would get a price of minus infinity.
+            # Clamped, because the price of a column without any load would become minus infinity.
             prices += (softness * np.log(np.maximum(load, 1e-3))).astype(prices.dtype)
         softness /= 3
     return prices

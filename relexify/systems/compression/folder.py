@@ -1,7 +1,7 @@
 """Compress the folder of a model, and expand it again.
 
-A folder keeps its tokenizer, its mixture if it is a graft, and what `relexify.json` says about it. Clustered codes are
-cached, since they take minutes for a large vocabulary and depend on the embedding alone.
+The output keeps the tokenizer of the model, the mixture if it is a graft, and the notes in `relexify.json`. Clustered
+codes are cached, because they take minutes for a large vocabulary and depend only on the embedding.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def compress_folder(
         overwrite: Replace the output.
 
     Raises:
-        InputError: There is no such model, or an option is impossible for it.
+        InputError: The model does not exist, or an option is impossible for it.
         GraftError: The model cannot be compressed.
         OutputError: The output exists, or cannot be written.
     """
@@ -67,16 +67,16 @@ def compress_folder(
     notes = inherited_notes(model)
     plain, tokenizer = load_model(model), load_tokenizer(model)
     check_fit(plain, tokenizer)
-    known = None
+    pretrained = None
     if options.codes_from is not None:
-        known = weight_rows(load_model(options.codes_from).get_input_embeddings())
+        pretrained = weight_rows(load_model(options.codes_from).get_input_embeddings())
         tokens = plain.get_input_embeddings().weight.shape[0]
-        if len(known) != tokens:
+        if len(pretrained) != tokens:
             raise InputError(
-                f"{options.codes_from} has {len(known):,} rows and the model {tokens:,}: "
+                f"{options.codes_from} has {len(pretrained):,} rows and the model {tokens:,}: "
                 "give one of the same vocabulary"
             )
-    small, report = compressed(plain, options, pretrained=known, make_codes=_cached_codes)
+    small, report = compressed(plain, options, pretrained=pretrained, make_codes=_cached_codes)
     if report.embedding_after >= report.embedding_before:
         logger.warning(
             "the compressed embedding has %s parameters, the original %s: nothing is saved; give a larger k, fewer "
@@ -88,7 +88,7 @@ def compress_folder(
     inputs = {"model": describe(Path(model))}
     if options.codes_from is not None:
         inputs["codes_from"] = describe(Path(options.codes_from))
-    for name in ("bits_per_byte_before_training", "verdict", "expanded_from"):  # those of the model before compression
+    for name in ("bits_per_byte_before_training", "verdict", "expanded_from"):  # these describe the uncompressed model
         notes.pop(name, None)
     notes["compressed_from"] = str(model)
     notes["compression"] = asdict(report)
@@ -99,7 +99,7 @@ def compress_folder(
 
 
 def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = False) -> None:
-    """Write a compressed model as the ordinary model that it is equivalent to.
+    """Write a compressed model as an equivalent ordinary model.
 
     Args:
         model: The folder of a compressed model.
@@ -107,8 +107,8 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
         overwrite: Replace the output.
 
     Raises:
-        InputError: There is no such model.
-        GraftError: It is not compressed.
+        InputError: The model does not exist.
+        GraftError: The model is not compressed.
         OutputError: The output exists, or cannot be written.
     """
     check_output(output, model, overwrite=overwrite)
@@ -124,7 +124,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
 
 
 def _cached_codes(rows: np.ndarray, options: Compression) -> np.ndarray:
-    """Return codes of tokens; clustered ones from the cache, if an earlier run had the same rows and options."""
+    """Return codes of tokens; clustered codes are cached by rows and options."""
     if options.codes != "clustered":
         return codes_of(rows, options)
     return cached(
@@ -152,7 +152,7 @@ def _write(
     source: str | Path,
     overwrite: bool,
 ) -> None:
-    """Write a model with its tokenizer, its notes, and the mixture of the folder that it was made from, if any."""
+    """Write a model with its tokenizer, its notes and, if its source folder has one, the mixture."""
     with write_folder(output, overwrite=overwrite) as folder:
         save_model(model, folder)
         save_tokenizer(tokenizer, folder)

@@ -1,4 +1,4 @@
-"""What the output heads of compressed models share: the embedding whose rows they score with, and a bias."""
+"""The common part of the output heads of compressed models: the embedding that they score with, and a bias."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["EmbeddingHead"]
 
 
 class _SmallEmbedding(Protocol):
-    """An embedding that is stored in fewer numbers than its rows have."""
+    """An embedding that is stored in fewer numbers than its dense matrix has."""
 
     num_embeddings: int
     embedding_dim: int
@@ -27,11 +27,11 @@ EmbeddingT = TypeVar("EmbeddingT", bound=_SmallEmbedding)
 class EmbeddingHead(nn.Module, Generic[EmbeddingT]):
     """The output head of a language model over a small embedding, in place of `nn.Linear`.
 
-    A subclass computes the logits, and the loss as `relexify.training.protocol.ChunkedHead` describes it.
+    A subclass computes the logits, and the loss as described in `relexify.training.protocol.ChunkedHead`.
 
     Attributes:
         bias: One number per token [N], or None.
-        is_tied: Whether the embedding is that of the input; if not, it is the head's own and saved with it.
+        is_tied: Whether the embedding is the input embedding; if not, it belongs to the head and is saved with it.
         in_features: Width, d.
         out_features: Number of tokens, N.
     """
@@ -42,9 +42,9 @@ class EmbeddingHead(nn.Module, Generic[EmbeddingT]):
         """Create a head.
 
         Args:
-            embedding: The embedding that it scores with.
+            embedding: The embedding that the head scores with.
             bias: One number per token [N].
-            tied: Whether the embedding is that of the input.
+            tied: Whether the embedding is the input embedding.
         """
         super().__init__()
         self.register_parameter("bias", bias)
@@ -57,14 +57,14 @@ class EmbeddingHead(nn.Module, Generic[EmbeddingT]):
 
     @property
     def embedding(self) -> EmbeddingT:
-        """The embedding that it scores with."""
+        """The embedding that the head scores with."""
         return self._shared[0] if self._shared else self.own
 
     @property
     def weight(self) -> torch.Tensor:
-        """The dense matrix [N × d], computed again on each access."""
+        """The dense matrix [N × d], computed on each access."""
         return self.embedding.weight
 
     def extra_repr(self) -> str:
-        """Return its sizes, for `repr`."""
+        """Return the sizes, for `repr`."""
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, tied={self.is_tied}"

@@ -1,4 +1,4 @@
-"""The kind of model that this system writes: any model of transformers with sub-embeddings in place of embeddings."""
+"""The kind of model that this system writes: any transformers model with sub-embeddings in place of embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG_ENTRY"]
 
 CONFIG_ENTRY = "sub_embedding"
-"""The entry of config.json that says how large the tables are."""
+"""The entry of config.json with the sizes of the tables."""
 
 
 def _convert_class(plain: type[PreTrainedModel]) -> type[PreTrainedModel]:

@@ -1,17 +1,17 @@
 """The logits of a factored head, and its training loss without logits.
 
-The cross-entropy of a label y is log Σ_n exp(logit_n) - logit_y. The label's logit is a sum of k scores; only the sum
-over the vocabulary is expensive. A token's logit is the sum of the scores of its k digits, and a bias. Take one digit
-away (the *last*, whichever digit that is) and call the others the token's *prefix*: with tokens as cells (u, m) of a
-matrix, prefix by last digit, q_u the summed scores of the prefix and s_m the score of the last digit,
+The cross-entropy of a label y is log Σ_n exp(logit_n) - logit_y. A token's logit is the sum of the scores of its k
+digits, plus a bias, so the label's logit is cheap; only the sum over the vocabulary is expensive. Choose one digit,
+called the *last* (it need not be digit k), and call the other digits the token's *prefix*. With tokens as cells (u, m)
+of a matrix, prefix by last digit, where q_u is the summed score of the prefix and s_m the score of the last digit,
 
     log Σ_n exp(logit_n) = log Σ_u exp(q_u) G_u,    G_u = Σ_m B_um exp(s_m),
 
-where B [U × M] has exp(bias) in the cells of tokens and zero elsewhere. So a position needs one product with B and U
-numbers instead of N, where U is at most M^(k-1); and its gradients are products and sums too, without atomic additions
-to one address.
+where B [U × M] has exp(bias) in the cells of tokens and zero elsewhere. A position thus needs one product with B and U
+numbers instead of N, where U is at most M^(k-1). Its gradients are also products and sums, without atomic additions to
+the same address.
 
-If codes are so scattered that B would be too large, the loss is computed from logits, chunk by chunk.
+If the codes are so scattered that B would be too large, the loss is computed from logits, chunk by chunk.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ __all__ = [
 ]
 
 MAX_LOGITS = 2**31 - 1
-"""Most logits computed at once: on a GPU, the gradient of `embedding_bag` counts in 32 bits and silently overflows."""
+"""Maximum number of logits computed at once: on a GPU, the gradient of `embedding_bag` uses 32-bit indices and silently
+overflows."""
 MAX_CELLS = 2**26
-"""The largest matrix B: with a larger one, products cost more than the logits of all tokens."""
+"""Maximum size of B: with a larger matrix, its products cost more than the logits of all tokens."""
 GRID_ALLOWANCE = 1.5
-"""All possible prefixes are used, in order, if they are at most this many times those that tokens have: the larger
-matrix costs less than gathering scores by prefix."""
+"""All possible prefixes are used, in order, if there are at most this many times as many as prefixes with tokens: the
+larger matrix costs less than gathering scores by prefix."""
 
 REACH = {torch.float32: 75.0, torch.float64: 700.0}
-"""Nats on both sides of zero in which exp, and a sum of such numbers, is finite and has full precision."""
+"""Range around zero, in nats, in which exp and sums of its values are finite and have full precision."""
 LOG_ZERO = -1e30
 """A finite stand-in for log 0."""
 
@@ -64,8 +65,8 @@ def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: tor
         return torch.cat([factored_logits(part, tables, codes) for part in parts])
     parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
     scores = torch.cat([linear(table, part) for part, table in zip(parts, tables, strict=True)])  # [Σ M_i × n]
-    # Adding k whole rows of scores per token is what `embedding_bag` is made for: it reads and writes memory in one
-    # direction, keeps nothing but the sum for the backward pass, and its gradient has a fixed order on every device.
+    # `embedding_bag` adds k whole rows of scores per token: it accesses memory sequentially, keeps only the sum for the
+    # backward pass, and computes the gradient in a fixed order on every device.
     return embedding_bag(_stacked_rows([len(table) for table in tables], codes), scores, mode="sum").t()
 
 
@@ -93,17 +94,17 @@ def factored_nats(
             logits = logits + bias.to(logits.dtype)
         return cross_entropy(_at_least_float32(logits), labels, ignore_index=IGNORED, reduction="sum")
     parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
-    # The products may be in half precision under autocast; everything after them is not.
+    # Under autocast, the products may be in half precision; everything after them must not be.
     scores = _at_least_float32(torch.cat([linear(part, table) for table, part in zip(tables, parts, strict=True)], 1))
     rows = [len(table) for table in tables]
-    counts = labels != IGNORED
-    tokens = torch.where(counts, labels, 0)
+    is_labelled = labels != IGNORED
+    tokens = torch.where(is_labelled, labels, 0)
     columns = _stacked_rows(rows, codes[tokens])
     label_logits = scores.gather(1, columns.long()).sum(1)
     if bias is not None:
         label_logits = label_logits + bias.to(label_logits.dtype)[tokens]
     nats = log_vocabulary_sum(scores, rows, prefixes, bias) - label_logits
-    return torch.where(counts, nats, 0.0).sum()
+    return torch.where(is_labelled, nats, 0.0).sum()
 
 
 class PrefixPlan(NamedTuple):
@@ -112,7 +113,8 @@ class PrefixPlan(NamedTuple):
     Attributes:
         last: The index of the digit that is not part of the prefix.
         prefixes: Number of prefixes, U.
-        complete: Whether they are all that the other digits can form, in order, with or without tokens.
+        complete: Whether these are all prefixes that the other digits can form, in order, including those without
+        tokens.
     """
 
     last: int
@@ -163,11 +165,11 @@ def code_prefixes(codes: np.ndarray, rows: Sequence[int], plan: PrefixPlan, devi
         codes: [N × k].
         rows: Rows of each table, M_i.
         plan: A result of `plan_prefixes`.
-        device: Where they are needed.
+        device: The device for the matrices.
     """
     others = [digit for digit in range(len(rows)) if digit != plan.last]
     if plan.complete:
-        # The prefix as a number in mixed base: the order in which `_prefix_scores` builds the grid.
+        # The prefix as a number in a mixed base, which is the order in which `_prefix_scores` builds the grid.
         number = np.zeros(len(codes), dtype=np.int64)
         for digit in others:
             number = number * rows[digit] + codes[:, digit]
@@ -189,20 +191,20 @@ def log_vocabulary_sum(
 ) -> torch.Tensor:
     """Return log Σ_n exp(logit_n) at every position [n].
 
-    It is exact up to rounding as long as the scores of the last digit at a position are within 150 nats of each other
-    (1400 in float64), whatever the others are. A lower score counts as if it were at that limit: the sum is then too
-    large and never too small, so that no loss becomes negative or NaN. Biases of one prefix should be within 80 nats;
-    a token that is lower than that is left out, like one with a bias of -inf.
+    It is exact up to rounding if the scores of the last digit at a position are within 150 nats of each other (1400 in
+    float64); the scores of other digits do not matter. A lower score is raised to that limit, so the sum can be too
+    large, but never too small, and no loss becomes negative or NaN. Biases within a prefix should be within 80 nats of
+    each other; a token with a lower bias is ignored, like one with a bias of -inf.
 
     Args:
         scores: Scores of all digits, table by table [n × Σ M_i], float32 or float64.
         rows: Rows of each table, M_i.
-        prefixes: The tokens.
+        prefixes: The tokens as cells of a matrix.
         bias: One number per token [N].
     """
     parts = list(torch.split(scores, rows, dim=1))
     last = parts.pop(prefixes.plan.last)
-    # B [U × M] with each row divided by its largest number, and the logarithms of the latter [U].
+    # B [U × M] with each row divided by its maximum (`odds`), and the logarithms of the maxima [U] (`lift`).
     values = scores.new_zeros(len(prefixes.cells)) if bias is None else bias.to(scores.dtype)
     shape = prefixes.plan.prefixes, last.shape[1]
     grid = scores.new_full((math.prod(shape),), float("-inf")).index_copy(0, prefixes.cells, values).view(shape)
@@ -218,9 +220,9 @@ def log_vocabulary_sum(
 
 
 class _VocabularySum(torch.autograd.Function):
-    """log Σ_u exp(q_u) G_u, with s_m shifted so that its maximum is `REACH`, and log B by `lift`.
+    """log Σ_u exp(q_u) G_u, with s_m shifted so that its maximum is `REACH`, and log B shifted by `lift`.
 
-    Only one array of [n × U] numbers (G) is kept for the backward pass: the prefix scores q are added up again there.
+    Only one array of [n × U] numbers (G) is kept for the backward pass, which computes the prefix scores q again.
     """
 
     @staticmethod
@@ -250,7 +252,7 @@ class _VocabularySum(torch.autograd.Function):
         slopes = _prefix_scores(others, columns, ctx.sizes).add_(lift).sub_(total[:, None]).exp_()
         slopes = slopes.mul_(outputs[0][:, None])
         to_last = _product(slopes, odds) * powers if ctx.needs_input_grad[1] else None
-        # Cells without a token may overflow to inf here, and 0 · inf is NaN; clamped, they vanish with their odds.
+        # Cells without a token may overflow to inf here, and 0 · inf is NaN; clamped, their product with odds 0 is 0.
         most = torch.finfo(odds.dtype).max
         to_odds = _product(slopes.T, powers).clamp_(-most, most) if ctx.needs_input_grad[2] else None
         to_others = _by_digit(slopes.mul_(sums), members, ctx.sizes) if ctx.needs_input_grad[0] else None
@@ -273,7 +275,7 @@ def _prefix_scores(others: torch.Tensor, columns: torch.Tensor | None, sizes: tu
 
 
 def _by_digit(by_prefix: torch.Tensor, members: torch.Tensor | None, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Sum values of prefixes [n × U] over those that have a digit [n × Σ M_i]: the adjoint of `_prefix_scores`."""
+    """Sum values of prefixes [n × U] for every digit that they contain [n × Σ M_i]: the adjoint of `_prefix_scores`."""
     if members is not None:
         return _product(by_prefix, members.to(by_prefix.dtype))
     if not sizes:
@@ -286,7 +288,7 @@ def _by_digit(by_prefix: torch.Tensor, members: torch.Tensor | None, sizes: tupl
 
 
 def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Multiply in the precision of the factors, even under autocast."""
+    """Multiply matrices in their own precision, even under autocast."""
     with torch.autocast(left.device.type, enabled=False):
         return left @ right
 
@@ -312,7 +314,7 @@ def _at_least_float32(values: torch.Tensor) -> torch.Tensor:
 def _number_prefixes(codes: np.ndarray, rows: Sequence[int], digits: Sequence[int]) -> np.ndarray:
     """Return the prefix of every token as a number from 0 to U - 1 [N].
 
-    Prefixes are renumbered after each digit, so that the numbers stay below N · M and do not overflow.
+    Prefixes are renumbered after each digit, so that the numbers remain below N · M and do not overflow.
     """
     number = np.zeros(len(codes), dtype=np.int64)
     for digit in digits:

@@ -1,7 +1,7 @@
-"""An embedding as two factors, E = F P: the coordinates of every token and a basis that all tokens share.
+"""An embedding as two factors, E = F P: coordinates of every token and a basis that all tokens share.
 
-This is the factorised form of OFA (Liu et al., 2024), which ALBERT trains from scratch: N r + r d numbers instead of
-N d. Unlike the tokens of a sub-embedding, every token has its own parameters. The head computes F (P h).
+This is the factorised form of OFA (Liu et al., 2024), which ALBERT trains from scratch, with N r + r d numbers instead
+of N d. Unlike in a sub-embedding, every token has its own parameters. The head computes F (P h).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LowRankEmbedding(nn.Module):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """Create an embedding whose factors are zero, to be filled or loaded.
+        """Create an embedding whose factors are zero; they must be filled or loaded.
 
         Args:
             num_embeddings: Number of tokens, N.
@@ -73,7 +73,7 @@ class LowRankEmbedding(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """The dense embedding [N × d], computed again on each access; values written to it are lost."""
+        """The dense embedding [N × d], computed on each access; values written to it are lost."""
         return self.coordinates @ self.basis
 
     @torch.no_grad()
@@ -83,7 +83,7 @@ class LowRankEmbedding(nn.Module):
         self.basis.copy_(torch.from_numpy(basis))
 
     def extra_repr(self) -> str:
-        """Return its sizes, for `repr`."""
+        """Return the sizes, for `repr`."""
         return f"{self.num_embeddings}, {self.embedding_dim}, rank={len(self.basis)}, padding_idx={self.padding_idx}"
 
 
@@ -95,11 +95,11 @@ class LowRankHead(EmbeddingHead[LowRankEmbedding]):
         return linear(linear(hidden, self.embedding.basis), self.embedding.coordinates, self.bias)
 
     def loss_weight(self) -> torch.Tensor:
-        """Return all numbers of both factors in a row [N r + r d]."""
+        """Return all numbers of both factors, flattened into one vector [N r + r d]."""
         return torch.cat([self.embedding.coordinates.flatten(), self.embedding.basis.flatten()])
 
     def chunk_positions(self, most: int) -> int:
-        """Return `most`: the logits of a chunk are as many as those of a dense head."""
+        """Return `most`: a chunk has the same number of logits as with a dense head."""
         return most
 
     def chunk_loss(self, *, compiled: bool = False) -> ChunkLoss:

@@ -1,10 +1,10 @@
-"""Any model of transformers with sub-embeddings, in a class that `from_pretrained` and `save_pretrained` work on.
+"""Any transformers model with sub-embeddings, in a class that supports `from_pretrained` and `save_pretrained`.
 
-`config.sub_embedding` says how large the tables are; tables and codes are part of the weights. The class of a
-compressed model is derived from that of the plain one when it is needed: it builds the plain model, then puts
-sub-embeddings in place of the embedding. Everything else, including loading, generating and training, is that of
-transformers. `relexify.load_model` loads the folder of such a model; `expanded` turns it into an ordinary one again.
-An embedding that consists of two factors is treated in the same way.
+`config.sub_embedding` contains the sizes of the tables; tables and codes are part of the weights. The class of a
+compressed model is derived from that of the plain model when it is needed: it builds the plain model, then replaces the
+embedding by sub-embeddings. Everything else, including loading, generation and training, is inherited from
+transformers. `relexify.load_model` loads the folder of such a model; `expanded` converts it back to an ordinary model.
+An embedding that consists of two factors is handled in the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead
 
 __all__ = ["Layout", "compressed_class", "drop_missing_ties", "expanded", "install", "is_compressed", "layout_of"]
 
-# `_Compressed` comes before the class of a model, and is one for the type checker only.
+# `_Compressed` is a mixin in front of a model class; only the type checker sees it as a model class itself.
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base
 else:
@@ -40,11 +40,11 @@ class Layout:
     """The shapes of a compressed model: the content of `config.sub_embedding`.
 
     Attributes:
-        rows: Rows of each table of the input embedding; empty for one of two factors.
-        head: What the head has become: `"tied"` to the input embedding's tables, `"own"` tables, or `"plain"` if it is
-            an ordinary one or there is none.
-        head_rows: Rows of each table of a head with its own tables.
-        rank: Rank of an embedding, and of a head of its own, that consists of two factors instead of tables.
+        rows: Number of rows of each table of the input embedding; empty if it consists of two factors.
+        head: The form of the head: `"tied"` to the input embedding, `"own"` tables or factors, or `"plain"` if it is an
+            ordinary head or there is none.
+        head_rows: Number of rows of each table of a head with its own tables.
+        rank: Rank of an embedding, and of a head's own, if it consists of two factors instead of tables.
     """
 
     rows: list[int]
@@ -53,12 +53,12 @@ class Layout:
     rank: int | None = None
 
     def as_entry(self) -> dict[str, Any]:
-        """Return plain data for config.json."""
+        """Return the entry of config.json as plain data."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def is_compressed(model: PreTrainedModel) -> bool:
-    """Whether a model has sub-embeddings."""
+    """Whether a model has sub-embeddings or factors."""
     return layout_of(model.config) is not None
 
 
@@ -66,7 +66,7 @@ def layout_of(config: PreTrainedConfig) -> Layout | None:
     """Return the layout of sub-embeddings in a config; None if the model has none.
 
     Raises:
-        GraftError: The config has an entry that relexify did not write.
+        GraftError: The entry in the config was not written by relexify.
     """
     entry = getattr(config, CONFIG_ENTRY, None)
     if entry is None:
@@ -78,7 +78,7 @@ def layout_of(config: PreTrainedConfig) -> Layout | None:
 
 
 def compressed_class(plain: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    """Return the class of a compressed model, derived from that of the plain one.
+    """Return the class of a compressed model, derived from that of the plain model.
 
     It has the same name, because transformers writes the name to `config.architectures`.
     """
@@ -96,16 +96,16 @@ def compressed_class(plain: type[PreTrainedModel]) -> type[PreTrainedModel]:
 
 
 _CLASSES: dict[type[PreTrainedModel], type[PreTrainedModel]] = {}
-"""The compressed class of each plain one: models of one architecture have one class."""
+"""The compressed class of each plain class; all models of an architecture share one class."""
 
 
 def install(model: PreTrainedModel, layout: Layout) -> None:
     """Replace the embedding of a model, in place, by sub-embeddings with random tables and the codes of Algorithm 1.
 
-    Codes are always replaced afterwards, by new ones or by those of a checkpoint, and so are factors, which are zero.
+    The caller always replaces the codes, and factors, which are zero, by new ones or by those of a checkpoint.
 
     Raises:
-        GraftError: The model looks its tokens up with a module of an unknown class.
+        GraftError: The class of the embedding is unknown.
     """
     dense = model.get_input_embeddings()
     small = _small_embedding(dense, layout.rows, layout.rank, model)
@@ -113,8 +113,8 @@ def install(model: PreTrainedModel, layout: Layout) -> None:
     if layout.head == "tied" and head is not None:
         _replace(model, head, _small_head(small, head, tied=True))
     elif layout.head == "own" and head is not None:
-        own = _small_embedding(_plain_embedding(head.weight), layout.head_rows or [], layout.rank, model)
-        _replace(model, head, _small_head(own, head, tied=False))
+        head_embedding = _small_embedding(_plain_embedding(head.weight), layout.head_rows or [], layout.rank, model)
+        _replace(model, head, _small_head(head_embedding, head, tied=False))
     for alias in _tied_embeddings(model, dense):
         _replace(model, alias, SharedSubEmbedding(small, _scale(alias)))
     _replace(model, dense, small)
@@ -122,13 +122,13 @@ def install(model: PreTrainedModel, layout: Layout) -> None:
 
 
 def expanded(model: PreTrainedModel) -> PreTrainedModel:
-    """Return an ordinary model with the same logits as a compressed one, and again with a row for every token.
+    """Return an ordinary model, with a row for every token, that has the same logits as a compressed model.
 
     Args:
-        model: A model with sub-embeddings; it is not changed.
+        model: A compressed model; it is not changed.
 
     Raises:
-        GraftError: It has none.
+        GraftError: The model is not compressed.
     """
     if not isinstance(model, _Compressed):
         raise GraftError(f"{type(model).__name__} is not compressed: there is nothing to expand")
@@ -140,7 +140,8 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
     for name, module in list(model.named_modules()):
         if isinstance(module, SubEmbedding | LowRankEmbedding):
             values = {key: value for key, value in values.items() if not key.startswith(f"{name}.")}
-            # What a head has of its own is in its attribute `own`; a dense head has its weight itself.
+            # The embedding of an untied head is its attribute `own`; in the dense head, the weight is its own
+            # attribute.
             values[f"{name.removesuffix('.own')}.weight"] = module.weight.detach()
         elif isinstance(module, SharedSubEmbedding) or (isinstance(module, EmbeddingHead) and module.is_tied):
             values[f"{name}.weight"] = module.weight.detach()
@@ -151,7 +152,7 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class _Compressed(_Base):  # type: ignore[misc]
-    """The part of a compressed class that comes before the plain class in the order of method resolution."""
+    """The mixin of a compressed class, which comes before the plain class in the method resolution order."""
 
     plain_class: type[PreTrainedModel]
 
@@ -167,7 +168,7 @@ class _Compressed(_Base):  # type: ignore[misc]
         return _existing_ties(self, keys)
 
     def lexical_parameter_names(self) -> set[str]:
-        """Return the names of the parameters that belong to the vocabulary: tables, factors, and what stayed dense."""
+        """Return the names of the parameters that belong to the vocabulary: tables, factors, and dense parameters."""
         config = copy.deepcopy(self.config)
         delattr(config, CONFIG_ENTRY)
         with torch.device("meta"):
@@ -182,12 +183,12 @@ class _Compressed(_Base):  # type: ignore[misc]
         return small | {name for name in lexical_axes(plain) if name in parameters}
 
     def resize_token_embeddings(self, *inputs: Any, **options: Any) -> Any:
-        """Raise an error: the code of a new token would have to say which parts of other tokens it shares."""
+        """Raise an error: a new token would need a code, which determines the parts it shares with other tokens."""
         raise NotImplementedError("its embedding is compressed; expand it first (relexify expand)")
 
 
 class SharedSubEmbedding(nn.Module):
-    """A second module of a model that looks tokens up in the same tables, such as a decoder's beside the encoder's.
+    """A second embedding module that uses the same tables, such as that of a decoder beside that of the encoder.
 
     It has no parameters, and refers to the sub-embedding without owning it, so that tables are saved and counted once.
     """
@@ -221,7 +222,7 @@ def _existing_ties(model: PreTrainedModel, keys: dict[str, str]) -> dict[str, st
 def _small_embedding(
     dense: nn.Embedding, rows: list[int], rank: int | None, model: PreTrainedModel
 ) -> SubEmbedding | LowRankEmbedding:
-    """Return tables in place of a dense embedding, drawn as the model draws it; with a rank, factors of zeros."""
+    """Return tables in place of a dense embedding, initialised as the model does; with a rank, factors of zeros."""
     count, width = dense.weight.shape
     padding, dtype, device = getattr(dense, "padding_idx", None), dense.weight.dtype, dense.weight.device
     if rank is not None:
@@ -234,7 +235,8 @@ def _small_embedding(
     deviation = initial_deviation(model.config)
     for table in sub_embedding.tables:
         pattern = _plain_embedding(torch.empty_like(table))
-        # Some models recognise their embedding by identity, and leave this one as it is.
+        # Some models recognise their embedding by identity, and do not initialise this one, so initialise it here
+        # first.
         pattern.weight.data.normal_(std=deviation)
         model._init_weights(pattern)
         table.data.copy_(pattern.weight.data)
@@ -258,7 +260,7 @@ def _scale(embedding: nn.Module) -> float:
     """Return the factor by which an embedding multiplies its rows.
 
     Raises:
-        GraftError: It is of a class whose lookup is unknown.
+        GraftError: The class of the embedding is unknown.
     """
     if type(embedding) is nn.Embedding:
         return 1.0
@@ -271,14 +273,15 @@ def _scale(embedding: nn.Module) -> float:
 
 
 def _tied_embeddings(model: PreTrainedModel, embedding: nn.Module) -> list[nn.Module]:
-    """Return other modules that look tokens up in the same rows, such as that of a decoder beside its encoder.
+    """Return other embedding modules that use the same rows, such as that of a decoder beside that of its encoder.
 
-    They are found by the names of tied weights, since the weights of a model that is being built are not tied yet.
+    They are found by the names of tied weights, because the weights of a model are not tied yet while it is being
+    built.
     """
     ties = getattr(model, "all_tied_weights_keys", {})
     names = {f"{name}.weight": module for name, module in model.named_modules() if isinstance(module, nn.Embedding)}
-    own = next(name for name, module in names.items() if module is embedding)
-    source = ties.get(own, own)
+    embedding_name = next(name for name, module in names.items() if module is embedding)
+    source = ties.get(embedding_name, embedding_name)
     return [
         module
         for name, module in names.items()
@@ -287,7 +290,7 @@ def _tied_embeddings(model: PreTrainedModel, embedding: nn.Module) -> list[nn.Mo
 
 
 def _replace(model: PreTrainedModel, module: nn.Module, replacement: nn.Module) -> None:
-    """Replace a module wherever the model has it."""
+    """Replace a module everywhere in the model."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if child is module:

@@ -18,18 +18,18 @@ class Compression:
     """Options of compression.
 
     Attributes:
-        k: Number of tables, and digits of a code.
-        clusters: Rows of a table, M; by default ⌈N^(1/k)⌉. With plain k-means the last table may need more.
-        codes: `clustered`: by k-means on pretrained rows (Algorithm 2), `digits`: by counting (Algorithm 1), or
-            `random`: drawn, so that all tables are used evenly.
+        k: Number of tables, and of digits of a code.
+        clusters: Number of rows of a table, M; by default ⌈N^(1/k)⌉. With plain k-means, the last table may need more.
+        codes: `clustered`: by k-means on pretrained rows (Algorithm 2); `digits`: by counting (Algorithm 1); `random`:
+            random codes, so that all tables are used evenly.
         codes_from: A model with the same vocabulary, whose embedding is clustered instead of the model's own; for
             models that are not trained yet.
-        equal_size: Bound the size of clusters, so that no table needs more than M rows.
+        equal_size: Limit the size of clusters, so that no table needs more than M rows.
         matched: Number the clusters of all cells so that tables fit them; if false, at random, as in the paper.
-        init: `least-squares`: tables that keep most of the embedding, or `random`: as the model initialises its
+        init: `least-squares`: the best approximation of the embedding; `random`: as the model initialises its
             embedding.
-        head: What to do with a head that is not tied: `keep` it, or `compress` it too.
-        rank: Instead of tables, two factors of this rank: the coordinates of every token, and a basis that all share.
+        head: For a head that is not tied: `keep` it, or `compress` it too.
+        rank: Instead of tables, use two factors of this rank: coordinates of every token, and a shared basis.
         seed: Random seed of k-means, random codes and random tables.
     """
 
@@ -46,7 +46,7 @@ class Compression:
 
 
 def check_values(options: Compression) -> None:
-    """Validate options as far as that is possible without a model.
+    """Validate options as far as possible without a model.
 
     Raises:
         InputError: An option has an impossible value, or two options contradict each other.
@@ -57,11 +57,12 @@ def check_values(options: Compression) -> None:
         raise InputError(f"there is no initialisation {options.init!r}: choose least-squares or random")
     if options.head not in ("keep", "compress"):
         raise InputError(f"head = {options.head!r} is not possible: choose keep or compress")
+    # Codes that are not clustered have no options of clustering.
     kind = {"digits": "counted", "random": "random"}.get(options.codes)
     if kind is not None and options.equal_size:
         raise InputError(f"{kind} codes have no clusters whose size could be equal: leave out one of the two")
     if kind is not None and options.codes_from is not None:
-        raise InputError(f"{kind} codes follow no model's rows: leave out codes_from, or choose clustered codes")
+        raise InputError(f"{kind} codes do not use a model's rows: leave out codes_from, or choose clustered codes")
     if kind is not None and not options.matched:
         raise InputError(f"{kind} codes have no clusters to number: leave out matched, or choose clustered codes")
     check_number("seed", options.seed, 0, LARGEST_SEED)
@@ -82,4 +83,4 @@ def check_options(options: Compression, tokens: int, width: int) -> None:
     if options.rank is not None and options.rank >= width:
         raise InputError(f"an embedding of width {width} has no factors of rank {options.rank}: give 1 to {width - 1}")
     if options.clusters is not None and not 1 <= options.clusters <= tokens:
-        raise InputError(f"{options.clusters} rows a table are not possible: give 1 to {tokens:,}, as many as tokens")
+        raise InputError(f"{options.clusters} rows per table are not possible: give 1 to {tokens:,} (one per token)")

@@ -1,7 +1,7 @@
-"""Which rows the tables should have, and how much of the embedding they keep.
+"""Fit the tables to an embedding, and measure the reconstruction error.
 
-Row n of the embedding is approximated by the rows of k tables side by side. Every column belongs to one table only, so
-the squared error is a sum over tables and over the rows of each table,
+Row n of the embedding is approximated by the concatenation of one row from each of k tables. Every column belongs to
+only one table, so the squared error is a sum over tables and over the rows of each table,
 
     Σ_n w_n |E[n, block i] - T_i[f_i(n)]|²  =  Σ_m Σ_{n: f_i(n) = m} w_n |E[n, block i] - T_i[m]|²,
 
@@ -21,18 +21,19 @@ __all__ = ["block_means", "fitted_tables", "reconstruction_error", "shared_digit
 
 CHUNK = 65_536
 SAMPLE = 1_000
-"""Tokens whose digits are compared."""
+"""Number of tokens whose digits are compared."""
 
 
 def split_width(width: int, k: int) -> list[int]:
-    """Return the widths d_i of k tables that lie side by side in a row of `width`, as even as possible.
+    """Return the widths d_i of k tables whose sum is `width`, as equal as possible.
 
     Raises:
         InputError: There are more tables than columns.
     """
     if not 1 <= k <= width:
         raise InputError(f"an embedding that is {width} wide cannot be cut into {k} parts: give a k from 1 to {width}")
-    return [width // k + (index < width % k) for index in range(k)]
+    quotient, remainder = divmod(width, k)
+    return [quotient + 1 if index < remainder else quotient for index in range(k)]
 
 
 def block_means(
@@ -43,7 +44,7 @@ def block_means(
     weights: np.ndarray | None = None,
     missing: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the mean of the rows of each digit [count × d_i], in float32.
+    """Return, for each digit, the mean of the rows of its tokens, float32 [count × d_i].
 
     Args:
         block: Columns of the embedding [N × d_i].
@@ -53,14 +54,15 @@ def block_means(
             averaged with equal weights.
         missing: Rows for digits without tokens [count × d_i]; by default the mean of all tokens.
     """
-    equal = np.ones(len(digits))
-    given = equal if weights is None else np.asarray(weights, dtype=np.float64)
-    without_weight = np.bincount(digits, given, minlength=count) <= 0
-    used = np.where(without_weight[digits], equal, given)
-    totals = np.bincount(digits, used, minlength=count)
-    # [count × N] with the weight of token n in row f(n), so that a product sums the tokens of each digit.
+    equal_weights = np.ones(len(digits))
+    requested = equal_weights if weights is None else np.asarray(weights, dtype=np.float64)
+    without_weight = np.bincount(digits, requested, minlength=count) <= 0
+    token_weights = np.where(without_weight[digits], equal_weights, requested)
+    totals = np.bincount(digits, token_weights, minlength=count)
+    # [count × N] with the weight of token n in row f(n), so that the product is a weighted sum over each digit's
+    # tokens.
     by_digit = scipy.sparse.csr_array(
-        (used, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32
+        (token_weights, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32
     )
     means: np.ndarray = (by_digit @ block) / np.maximum(totals, 1e-30)[:, None]
     unused = totals == 0
@@ -71,12 +73,12 @@ def block_means(
 def fitted_tables(
     rows: np.ndarray, codes: np.ndarray, sizes: list[int], *, weights: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Return the tables that reconstruct an embedding with the least squared error under given codes.
+    """Return the tables that reconstruct an embedding with the least squared error for given codes.
 
     Args:
         rows: The embedding [N × d].
         codes: [N × k].
-        sizes: Rows of each table.
+        sizes: Number of rows of each table.
         weights: Weights of the tokens, such as their frequency [N].
 
     Returns:
@@ -101,23 +103,23 @@ def reconstruction_error(rows: np.ndarray, codes: np.ndarray, tables: list[np.nd
 
 
 def shared_digits(rows: np.ndarray, codes: np.ndarray, *, seed: int = 0) -> tuple[float, float]:
-    """Return how many digits a token shares on average with its nearest neighbour by cosine, and with a random token.
+    """Return the average number of digits that a token shares with its nearest neighbour by cosine, and a random token.
 
     Args:
-        rows: The embedding that the codes stand for [N × d].
+        rows: The embedding that the codes represent [N × d].
         codes: [N × k].
         seed: Random seed of the sample and of the random tokens.
     """
     draw = np.random.default_rng(seed)
     count = len(rows)
-    chosen = draw.choice(count, min(SAMPLE, count), replace=False)
-    chosen = chosen[np.any(rows[chosen] != 0, axis=1)]  # a row of zeros has no cosine
-    if not len(chosen):
+    sample = draw.choice(count, min(SAMPLE, count), replace=False)
+    sample = sample[np.any(rows[sample] != 0, axis=1)]  # a row of zeros has no cosine
+    if not len(sample):
         return 0.0, 0.0
-    found, _ = nearest_others(rows[chosen], rows, 1, own=chosen)
-    if not found.shape[1]:  # all other rows are zero
+    neighbours, _ = nearest_others(rows[sample], rows, 1, own=sample)
+    if not neighbours.shape[1]:  # all other rows are zero
         return 0.0, 0.0
-    others = (chosen + draw.integers(1, count, len(chosen))) % count
-    with_neighbour = (codes[chosen] == codes[found[:, 0]]).sum(axis=1).mean()
-    with_other = (codes[chosen] == codes[others]).sum(axis=1).mean()
+    others = (sample + draw.integers(1, count, len(sample))) % count
+    with_neighbour = (codes[sample] == codes[neighbours[:, 0]]).sum(axis=1).mean()
+    with_other = (codes[sample] == codes[others]).sum(axis=1).mean()
     return float(with_neighbour), float(with_other)

@@ -1,7 +1,7 @@
-"""Token distillation: fit the row of a new token to what the model computes from its source pieces.
+"""Token distillation: train the row of a new token so that hidden states match those of its source pieces.
 
     method.py   the method `token-distillation` of a transfer, and its options
-    distil.py   the training: hidden states under both tokenizers, and rows that make them agree
+    distil.py   the training: compare hidden states under both tokenizers, and fit the rows
 
 Paper: Dobler et al., "Token Distillation: Attention-aware Input Embeddings For New Tokens".
 """

@@ -1,10 +1,10 @@
-"""Train rows of target tokens so that hidden states agree with those of the source segmentation.
+"""Train rows of target tokens so that hidden states match those of the source segmentation.
 
     min Σ_i ‖ h_i(target tokens; rows) − h_i(source tokens) ‖²
 
-over the positions i of a text at which a token ends in both segmentations; h are the last hidden states of the model,
-whose inner parameters stay as they are. Rows start as the mean of their source pieces (FVT); those of tokens that the
-source vocabulary has too are copied and not trained.
+over the positions i of a text at which a token ends in both segmentations. h are the last hidden states of the model,
+whose inner parameters are not changed. Rows are initialised with the mean of their source pieces (FVT); the rows of
+tokens that are also in the source vocabulary are copied and not trained.
 """
 
 from __future__ import annotations
@@ -39,21 +39,22 @@ if TYPE_CHECKING:
 __all__ = ["LinePair", "distilled", "pair_lines"]
 
 BYTES_PER_TOKEN = 8
-"""Bytes of text to sample per target token: more than a token has, because short lines do not fill a sequence."""
+"""Bytes of text to sample per target token: more than the length of a token, because short lines do not fill a
+sequence."""
 LINES_TOGETHER = 4
-"""Lines that a CPU computes together. In batches of 16 lines of Swahili, 56 % of the positions are padding; in groups
-of four by length, 19 %."""
+"""Number of lines that are computed together on a CPU. In batches of 16 lines of Swahili, 56 % of the positions are
+padding; in groups of four lines of similar length, 19 %."""
 
 logger = logging.getLogger(__name__)
 
 
 class LinePair(NamedTuple):
-    """A line under both tokenizers, special tokens included.
+    """A line encoded with both tokenizers, including special tokens.
 
     Attributes:
         source: Source ids.
         target: Target ids.
-        matches: Positions in both at which a token ends at the same character.
+        matches: Pairs of positions (source, target) at which a token ends at the same character.
     """
 
     source: list[int]
@@ -62,11 +63,11 @@ class LinePair(NamedTuple):
 
 
 def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
-    """Return copied tokens and means of source pieces; the means of tokens that the text has are trained.
+    """Return copied tokens and means of source pieces; the means of tokens that occur in the text are trained.
 
     Raises:
         InputError: There is no model to run.
-        EvidenceError: No line of the text has a token to train.
+        EvidenceError: No line of the text contains a token to train.
     """
     if inputs.read_model is None:
         raise InputError("token distillation runs the source model: transfer a model, not an embedding")
@@ -88,7 +89,7 @@ def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
         if trained[pair.target].any()
     ]
     if not pairs:
-        raise EvidenceError("no line of the text has a token that the source vocabulary does not have: give more text")
+        raise EvidenceError("no line of the text has a token that the source vocabulary lacks: give more text")
     order = np.random.default_rng(inputs.seed)
     epochs = chain.from_iterable(order.permutation(len(pairs)) for _ in repeat(None))
     used = [pairs[index] for index in islice(epochs, options.distillation_steps * options.distillation_batch)]
@@ -96,8 +97,8 @@ def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
     seen = np.zeros(len(mixture), bool)
     for pair in used:
         seen[pair.target] = True
-    known = np.flatnonzero(seen & trained)
-    return Initialisation(mixture, precomputed=PrecomputedRows(known, rows[known]))
+    ids = np.flatnonzero(seen & trained)
+    return Initialisation(mixture, precomputed=PrecomputedRows(ids, rows[ids]))
 
 
 def pair_lines(
@@ -108,16 +109,16 @@ def pair_lines(
     length: int,
     source_length: int | None = None,
 ) -> Iterator[LinePair]:
-    """Yield lines under both tokenizers, cut after the last place where a token ends under both.
+    """Yield lines encoded with both tokenizers, truncated after the last position at which a token ends in both.
 
-    Lines with fewer than two such places are left out.
+    Lines with fewer than two such positions are skipped.
 
     Args:
         lines: The text.
         source: The source tokenizer.
         target: The target tokenizer.
-        length: Most target tokens of a line, special ones included.
-        source_length: Most source tokens of a line, special ones included; any number if None.
+        length: Maximum number of target tokens of a line, including special tokens.
+        source_length: Maximum number of source tokens of a line, including special tokens; None for no limit.
     """
     encoders = [copy_backend(source), copy_backend(target)]
     frames = [tokenizer_frame(encoder) for encoder in encoders]
@@ -128,7 +129,7 @@ def pair_lines(
     texts = [make_encodable(line) for line in lines if line.strip()]
     encoded = [encoder.encode_batch(texts, add_special_tokens=False) for encoder in encoders]
     for both in zip(*encoded, strict=True):
-        # Parts of one character end at the same place: the last of them is where it is complete.
+        # All parts of one character have the same end; keep the last part, which completes the character.
         ends = [{end: index for index, (_, end) in enumerate(encoding.offsets)} for encoding in both]
         common = sorted(ends[0].keys() & ends[1].keys())
         matches = [(ends[0][end], ends[1][end]) for end in common]
@@ -158,13 +159,13 @@ def _train(
     teacher = inner_encoder(model.to(device).eval())
     encoder, table = inner_encoder(student), student.get_input_embeddings().weight
     name = next(name for name, parameter in encoder.named_parameters() if parameter is table)
-    # Without gradients of its own, a layer need not keep its inputs. The parameters themselves are those of `model`.
+    # Detached parameters need no gradients, so layers need not keep their inputs. They share memory with `model`.
     inner = {each: parameter.detach() for each, parameter in encoder.named_parameters()}
-    rows = table.detach().float().clone().requires_grad_()  # in float32, put in place of the student's by `_hidden`
+    rows = table.detach().float().clone().requires_grad_()  # in float32; `_hidden` uses them for the student
     fixed = torch.from_numpy(~trained).to(device)
     steps = options.distillation_steps
-    # Relative to the rows: a step of Adam is as long as the rate, and the rows of some models are ten times as long as
-    # those of others.
+    # The rate is relative to the size of the rows: the length of Adam's steps is given by the rate alone, but the rows
+    # of some models are ten times as long as those of others.
     optimiser = torch.optim.Adam([rows], lr=options.distillation_rate * float(rows.detach().std()))
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     losses = []
@@ -176,13 +177,13 @@ def _train(
             for group in _groups(batch, device):
                 with torch.no_grad():
                     expected = _hidden(teacher, [pair.source for pair in group], {})
-                found = _hidden(encoder, [pair.target for pair in group], {**inner, name: rows.to(table.dtype)})
+                states = _hidden(encoder, [pair.target for pair in group], {**inner, name: rows.to(table.dtype)})
                 # The states at all matches, [matches × d] each.
                 lines = [line for line, pair in enumerate(group) for _ in pair.matches]
                 expected = expected[lines, [position for pair in group for position, _ in pair.matches]]
-                found = found[lines, [position for pair in group for _, position in pair.matches]]
-                # Its share of the mean over all states of the batch.
-                share = mse_loss(found.float(), expected.float()) * (len(found) / matches)
+                states = states[lines, [position for pair in group for _, position in pair.matches]]
+                # The contribution of this group to the mean over all states of the batch.
+                share = mse_loss(states.float(), expected.float()) * (len(states) / matches)
                 (gradient,) = torch.autograd.grad(share, [rows])
                 rows.grad += gradient
                 loss += float(share.detach())
@@ -203,19 +204,19 @@ def _train(
 
 
 def _groups(batch: list[LinePair], device: torch.device) -> list[list[LinePair]]:
-    """Return the lines that are computed together: on a CPU, a few that are about as long, to pad less."""
-    if device.type != "cpu":  # which would take as long for a few lines as for all of them
+    """Return the lines that are computed together: on a CPU, a few of similar length, so that there is less padding."""
+    if device.type != "cpu":  # a GPU takes the same time for a few lines as for all of them
         return [batch]
     by_length = sorted(batch, key=lambda pair: len(pair.source))
     return [by_length[start : start + LINES_TOGETHER] for start in range(0, len(by_length), LINES_TOGETHER)]
 
 
 def _hidden(encoder: torch.nn.Module, sequences: list[list[int]], replaced: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return the last hidden states [lines × longest × d] of sequences, with some parameters of the model replaced."""
+    """Return the last hidden states of sequences [lines × longest × d], with some parameters of the model replaced."""
     longest, device = max(map(len, sequences)), next(encoder.parameters()).device
-    # Padding is masked, so that its id does not matter.
+    # Padding is masked, so its id does not matter.
     ids = torch.tensor([[*ids, *repeat(ids[-1], longest - len(ids))] for ids in sequences], device=device)
     mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in sequences], device=device)
-    found = functional_call(encoder, replaced, kwargs={"input_ids": ids, "attention_mask": mask})
-    states: torch.Tensor = found.last_hidden_state
+    output = functional_call(encoder, replaced, kwargs={"input_ids": ids, "attention_mask": mask})
+    states: torch.Tensor = output.last_hidden_state
     return states

@@ -22,11 +22,11 @@ class Distillation:
     """Options of the method `token-distillation`.
 
     Attributes:
-        distillation_steps: Steps of training.
-        distillation_batch: Lines of text per step.
-        distillation_length: Target tokens of a line at most; the rest of the line is not read.
-        distillation_rate: Learning rate of Adam at the first step, as a share of the standard deviation of the rows;
-            it falls to zero.
+        distillation_steps: Number of training steps.
+        distillation_batch: Number of lines of text per step.
+        distillation_length: Maximum number of target tokens of a line; the rest of the line is not read.
+        distillation_rate: Learning rate of Adam at the first step, relative to the standard deviation of the rows; it
+            decreases linearly to zero.
     """
 
     distillation_steps: int = 500

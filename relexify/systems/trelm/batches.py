@@ -1,11 +1,11 @@
-"""The rows of a batch of parallel text: sentence pairs for CdLM, TLM or BRLM, beside masked sentences.
+"""The rows of a batch of parallel text: sentence pairs for CdLM, TLM or BRLM, and masked sentences.
 
-In transfer training, even positions of a run are a sentence pair, and odd ones the masked target sentence of the same
-pair (Algorithm 1, lines 9 to 13). Each of the two objectives has a loss of its own, the mean over its labels, unless
-every token is to count the same (`Weighting`).
+In transfer training, rows at even positions of a run are sentence pairs, and each is followed by the masked target
+sentence of the same pair (Algorithm 1, lines 9 to 13). Each of the two objectives has its own loss, the mean over its
+labels, unless all tokens have equal weight (`Weighting`).
 
-A row depends on its position and the seed alone, as in `relexify.training.data.batches`, so that a resumed run sees the
-same rows.
+A row depends only on its position and the seed, as in `relexify.training.data.batches`, so a resumed run reads the same
+rows.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Row = dict[str, np.ndarray]
 TARGET_INDEX = 1
 """Index of the target language."""
 _MULTIPLE = 8
-"""Rows are padded to a multiple of this, so that few shapes occur."""
+"""Rows are padded to a multiple of this, so that only few shapes occur."""
 _FILL = {"labels": IGNORED, "order": UNALIGNED}
-"""The padding of these arrays; others are padded with 0."""
+"""Padding values of arrays that are not padded with 0."""
 
 
 class PairBatches:
@@ -43,14 +43,14 @@ class PairBatches:
 
     Args:
         pairs: The parallel text.
-        tokenizers: One for both languages, or that of the source language and that of the target language.
+        tokenizers: One tokenizer for both languages, or those of the source language and of the target language.
         direction: Which sentence is read and which is predicted.
-        objective: What is learned from a pair.
-        weighting: What counts the same in the loss.
-        segments: How many segments the model distinguishes.
-        length: Tokens per sequence, beyond which no row is padded.
+        objective: The training objective for pairs.
+        weighting: Whether objectives or tokens have equal weight in the loss.
+        segments: Number of segments that the model distinguishes.
+        length: Maximum number of tokens per sequence; rows are not padded beyond it.
         masking: Share of the tokens that are masked.
-        seed: Random seed of the order and of the masks.
+        seed: Random seed of the order and the masks.
 
     Raises:
         VocabularyError: A tokenizer has no mask token.
@@ -73,7 +73,7 @@ class PairBatches:
     ) -> None:
         self.pairs, self.objective, self.seed = pairs, objective, seed
         self.objectives = 2 if weighting == "objectives" else 1
-        self.read = get_args(Direction).index(direction)  # index of the language that is read
+        self.read = get_args(Direction).index(direction)  # index of the input language
         both = tokenizers if isinstance(tokenizers, tuple) else (tokenizers, tokenizers)
         self.frames = tuple(encoder_frame(tokenizer) for tokenizer in both)
         self.segments, self.length = segments, length
@@ -84,13 +84,14 @@ class PairBatches:
         """Return the rows at some positions, padded to one length."""
         rows = [self._row(position) for position in positions]
         padded = {name: _pad([row[name] for row in rows], _FILL.get(name, 0), self.length) for name in rows[0]}
-        # A row is padded by the padding token of its language; if its tokens have languages, by the first one's.
+        # Pad a row with the padding token of its language; if each token has a language, with that of the first
+        # language.
         languages = [int(row["languages"]) if row["languages"].ndim == 0 else 0 for row in rows]
         fill = torch.tensor([self.padding[language] for language in languages])[:, None]
         return padded | {"input_ids": torch.where(padded["attention_mask"] == 1, padded["input_ids"], fill)}
 
     def _row(self, position: int) -> Row:
-        epoch, index = divmod(position // 2, len(self.pairs))  # two positions for every pair
+        epoch, index = divmod(position // 2, len(self.pairs))  # every pair has two positions
         pair = self.pairs.pair(int(self._order(epoch)[index]))
         if position % 2 == 1:
             return self._masked_target(pair[TARGET_INDEX], position)
@@ -99,9 +100,9 @@ class PairBatches:
         return self._masked_pair(pair, position)
 
     def _translation(self, pair: tuple[AlignedSentence, AlignedSentence]) -> Row:
-        """Return a row of CdLM: one sentence is read, every token of the other is a label.
+        """Return a row of CdLM: one sentence is the input, and every token of the other is a label.
 
-        The special tokens around both sentences are aligned to each other.
+        The special tokens around the two sentences are aligned to each other.
         """
         read, written = pair[self.read], pair[1 - self.read]
         before, after = (len(ids) for ids in self.frames[self.read])
@@ -123,27 +124,27 @@ class PairBatches:
         }
 
     def _masked_target(self, sentence: AlignedSentence, position: int) -> Row:
-        """Return a row of MLM on a target sentence, with the same arrays as the rows of the pairs."""
+        """Return a row of MLM on a target sentence, with the same arrays as a row of a pair."""
         ids = self._framed(sentence.ids, TARGET_INDEX)
-        own = np.arange(len(ids))
-        inputs, labels = self._mask(ids, position, np.full_like(own, TARGET_INDEX))
+        identity = np.arange(len(ids))
+        inputs, labels = self._mask(ids, position, np.full_like(identity, TARGET_INDEX))
         if self.objective == "cdlm":  # MLM is CdLM with the identity as O
             return {
                 **_inputs(inputs),
                 "languages": np.array(TARGET_INDEX),
-                "order": own,
-                "target_attention_mask": np.ones_like(own),
+                "order": identity,
+                "target_attention_mask": np.ones_like(identity),
                 "target_languages": np.array(TARGET_INDEX),
                 "labels": labels,
             }
         row = {
             **_inputs(inputs),
-            "token_type_ids": np.zeros_like(own),
-            "languages": np.full_like(own, TARGET_INDEX),
+            "token_type_ids": np.zeros_like(identity),
+            "languages": np.full_like(identity, TARGET_INDEX),
             "labels": labels,
         }
         if self.objective == "brlm":
-            row["bridge"] = own
+            row["bridge"] = identity
         return row
 
     def _masked_pair(self, pair: tuple[AlignedSentence, AlignedSentence], position: int) -> Row:
@@ -151,31 +152,34 @@ class PairBatches:
         read, written = pair[self.read], pair[1 - self.read]
         before, after = self.frames[self.read]
         first, second = [*before, *read.ids, *after], [*written.ids, *self.frames[1 - self.read][1]]
-        sides = np.repeat([0, 1], [len(first), len(second)])
-        languages = np.where(sides == 0, self.read, 1 - self.read)
+        segments = np.repeat([0, 1], [len(first), len(second)])
+        languages = np.where(segments == 0, self.read, 1 - self.read)
         inputs, labels = self._mask(np.array(first + second, np.int64), position, languages)
         row = _inputs(inputs) | {
-            "token_type_ids": np.minimum(sides, self.segments - 1),
+            "token_type_ids": np.minimum(segments, self.segments - 1),
             "languages": languages,
             "labels": labels,
         }
         if self.objective != "brlm":
             return row
-        # A masked token is predicted at the position of the token that it is aligned to, all others at their own.
+        # A masked token is predicted at the position of the token it is aligned to, any other token at its own
+        # position.
         starts = len(before), len(first)
         bridge = np.arange(len(inputs))
-        for own, other, sentence in ((0, 1, read), (1, 0, written)):
-            part = slice(starts[own], starts[own] + len(sentence.ids))
+        for segment, other, sentence in ((0, 1, read), (1, 0, written)):
+            part = slice(starts[segment], starts[segment] + len(sentence.ids))
             linked = np.where(sentence.positions == UNALIGNED, bridge[part], sentence.positions + starts[other])
             bridge[part] = np.where(labels[part] == IGNORED, bridge[part], linked)
         return row | {"bridge": bridge}
 
     def _mask(self, ids: np.ndarray, position: int, languages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return masked inputs and their labels; random replacements are of the vocabulary of a token's language."""
+        """Return masked inputs and labels; random replacements are drawn from the vocabulary of a token's language."""
         inputs, labels = np.empty_like(ids), np.empty_like(ids)
         for language in np.unique(languages):
-            masked, own = self.masks[language](torch.from_numpy(ids)[None], [position]), languages == language
-            inputs[own], labels[own] = (masked[name][0].numpy()[own] for name in ("input_ids", "labels"))
+            masked = self.masks[language](torch.from_numpy(ids)[None], [position])
+            in_language = languages == language
+            inputs[in_language] = masked["input_ids"][0].numpy()[in_language]
+            labels[in_language] = masked["labels"][0].numpy()[in_language]
         return inputs, labels
 
     def _framed(self, ids: np.ndarray, language: int) -> np.ndarray:
@@ -183,7 +187,7 @@ class PairBatches:
         before, after = self.frames[language]
         return np.concatenate([np.array(before, np.int64), ids, np.array(after, np.int64)])
 
-    @lru_cache(maxsize=2)  # noqa: B019 (it lives as long as its batches)
+    @lru_cache(maxsize=2)  # noqa: B019 (the cache may live as long as the object)
     def _order(self, epoch: int) -> np.ndarray:
         return np.random.default_rng((self.seed, epoch)).permutation(len(self.pairs))
 
@@ -217,12 +221,12 @@ class InLanguage:
 
 
 def _align_special(written: int, read: int, start: int = 0) -> np.ndarray:
-    """Align special tokens one by one, the remaining ones to the last one read.
+    """Align special tokens one by one; any remaining ones are aligned to the last one of the input.
 
     Args:
-        written: Number of special tokens on the side that is predicted.
-        read: Number of special tokens on the side that is read.
-        start: Position of the first of these.
+        written: Number of special tokens in the predicted sentence.
+        read: Number of special tokens in the input sentence.
+        start: Position of the first special token of the input.
     """
     if read == 0:
         return np.full(written, UNALIGNED)
@@ -234,7 +238,7 @@ def _inputs(ids: np.ndarray) -> Row:
 
 
 def _pad(rows: Sequence[np.ndarray], fill: int, length: int | None) -> torch.Tensor:
-    """Stack rows, padded to a multiple of `_MULTIPLE`, but to no more than `length` unless a row is longer."""
+    """Stack rows, padded to a multiple of `_MULTIPLE`, but not beyond `length`, unless a row is longer than that."""
     if rows[0].ndim == 0:
         return torch.from_numpy(np.stack(rows))
     longest = max(len(row) for row in rows)

@@ -1,7 +1,7 @@
 """The joint vocabulary (section 3.1): one WordPiece tokenizer over both languages, and the rows of its tokens.
 
-The rows start as skip-gram vectors of the tokens, trained on text of both languages; `embedding` maps them into the
-model's space.
+The rows are skip-gram vectors of the tokens, trained on text of both languages, which `embedding` maps into the model's
+space.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["joint_rows", "joint_token_vectors", "joint_tokenizer", "sort_by_frequency", "token_counts"]
 
 COUNTED_BYTES = 8_000_000
-"""Text of the source language in which tokens are counted; enough to distinguish frequent tokens from rare ones."""
+"""Size of the source text in which tokens are counted; enough to distinguish frequent tokens from rare ones."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +46,10 @@ def joint_tokenizer(
     """Train a WordPiece tokenizer over both languages, or load it from the cache.
 
     Args:
-        source: The model's tokenizer, whose special tokens it gets.
-        evidence: With text of both languages.
+        source: The model's tokenizer, whose special tokens are used.
+        evidence: Evidence with text of both languages.
         vocab_size: Size of the vocabulary.
-        options: Its alphabet, and whether it is in lower case.
+        options: The alphabet of the vocabulary, and whether it is in lower case.
 
     Raises:
         InputError: There is no text of the source language.
@@ -68,41 +68,41 @@ def joint_tokenizer(
 
 
 def joint_rows(inputs: Inputs) -> PrecomputedRows:
-    """Return rows for the tokens of the joint vocabulary that the text has.
+    """Return rows for the tokens of the joint vocabulary that occur in the text.
 
     Args:
-        inputs: With the joint tokenizer as target, and the source embedding as the space to map into.
+        inputs: Inputs with the joint tokenizer as target, and the source embedding as the space to map into.
 
     Raises:
-        InputError: The given vectors have another width than the model.
+        InputError: The width of the given vectors is not that of the model.
         EvidenceError: The vectors could not be aligned with the embedding.
         MissingExtra: gensim is needed.
     """
     options = inputs.own_options(TrelmInitialisation)
-    width, given = inputs.embedding.shape[1], inputs.evidence.target_vectors
-    vectors: WordVectors | None = None  # every token gets a random vector
+    width, vectors_file = inputs.embedding.shape[1], inputs.evidence.target_vectors
+    vectors: WordVectors | None = None  # if it stays None, every token gets a random vector
     is_random = options.initialisation.startswith("random")
-    if not is_random and given is None:
+    if not is_random and vectors_file is None:
         training = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
         vectors = joint_token_vectors(_texts(inputs.evidence), inputs.target, training)
-    elif not is_random and given is not None:
-        vectors = load_vectors(given)
+    elif not is_random and vectors_file is not None:
+        vectors = load_vectors(vectors_file)
         if vectors.width != width:
             raise InputError(
-                f"{given} is {vectors.width} wide and the model's embedding {width}: trelm takes vectors of "
+                f"{vectors_file} is {vectors.width} wide and the model's embedding {width}: trelm needs vectors of "
                 "tokens in the width of the model, or trains them if none are given"
             )
     # The tokens of both vocabularies are ordered by their frequency in the same text of the source language, so that
-    # the map is fitted where the two vocabularies describe the same things.
+    # the map is fitted on tokens with the same meaning in both.
     text = _texts(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
     source, target = vocabulary_of(inputs.source), vocabulary_of(inputs.target)
     anchor = sort_by_frequency(source, token_counts(inputs.source, text))
     counts = token_counts(inputs.target, text)
     ids, static = static_vectors(target, vectors, width=width, counts=counts, seed=inputs.seed)
-    pairs = None  # a map is searched for
+    pairs = None  # without pairs, a map is searched for
     if inputs.aligned_by == "identical":
         pairs = identical_tokens([target.forms[id] for id in ids], [source.forms[id] for id in anchor])
-    rows, found = embedding_rows(
+    rows, found_map = embedding_rows(
         static,
         inputs.embedding[anchor],
         options.initialisation,
@@ -112,13 +112,15 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
         seed=inputs.seed,
         device=inputs.device,
     )
-    if found is not None and found.stability:
-        logger.info("Two maps by frequency send %.1f%% of the frequent tokens to the same row.", 100 * found.stability)
-    elif found is not None and found.chance is not None:
+    if found_map is not None and found_map.stability:
+        logger.info(
+            "Two maps by frequency agree on the row of %.1f%% of the frequent tokens.", 100 * found_map.stability
+        )
+    elif found_map is not None and found_map.chance is not None:
         logger.info(
             "%.1f%% of the frequent tokens are mutual nearest neighbours of rows, %.1f%% under random rotations.",
-            100 * found.agreement.share,
-            100 * found.chance.share,
+            100 * found_map.agreement.share,
+            100 * found_map.chance.share,
         )
     return PrecomputedRows(ids, rows)
 
@@ -126,7 +128,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
 def joint_token_vectors(
     texts: Sequence[Corpus], tokenizer: PreTrainedTokenizerFast, options: VectorTraining
 ) -> WordVectors:
-    """Train vectors of tokens, by their spelling, on the lines of all texts in turn, or load them from the cache.
+    """Train vectors of tokens, by their spelling, on the interleaved lines of all texts, or load them from the cache.
 
     Raises:
         MissingExtra: gensim is needed.
@@ -140,7 +142,7 @@ def joint_token_vectors(
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of all texts in turn, which can be read repeatedly."""
+    """The interleaved lines of all texts; they can be read repeatedly."""
 
     texts: Sequence[Corpus]
 
@@ -149,7 +151,7 @@ class _Lines:
 
 
 def token_counts(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:
-    """Return how often each token of a vocabulary occurs in a text, int64 [tokens]."""
+    """Return the number of occurrences of each token of a vocabulary in a text, int64 [tokens]."""
     counts = np.zeros(len(tokenizer), np.int64)
     for ids in encoder_of(tokenizer).encode(text.split("\n")):
         np.add.at(counts, np.asarray(ids, np.int64), 1)
@@ -159,20 +161,20 @@ def token_counts(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:
 def sort_by_frequency(vocabulary: Vocabulary, counts: np.ndarray) -> np.ndarray:
     """Return the ids of all tokens that are not special, most frequent first, int64 [n].
 
-    Ids say little about frequency: BERT's vocabulary starts with a thousand tokens that no text has.
+    Ids do not reflect frequency: BERT's vocabulary begins with a thousand unused tokens.
 
     Args:
         vocabulary: The model's vocabulary.
-        counts: How often each of its tokens occurs in text of its language [tokens].
+        counts: Number of occurrences of each token in text of its language [tokens].
     """
-    plain = np.array([not form.is_special for form in vocabulary.forms])
-    order = np.argsort(-counts[: len(plain)], kind="stable")
-    found: np.ndarray = order[plain[order]]
-    return found
+    is_text = np.array([not form.is_special for form in vocabulary.forms])
+    order = np.argsort(-counts[: len(is_text)], kind="stable")
+    ids: np.ndarray = order[is_text[order]]
+    return ids
 
 
 def _texts(evidence: Evidence) -> list[Corpus]:
     """Return the text of the source language and that of the target language."""
     if evidence.source_corpus is None:
-        raise InputError("the method trelm needs text of the model's language too: give `source_corpus`")
+        raise InputError("the method trelm also needs text of the model's language: give `source_corpus`")
     return [evidence.source_corpus, evidence.corpus]

@@ -27,7 +27,7 @@ def _language_model() -> type[PreTrainedModel]:
 
 
 def _languages(folder: str | Path) -> Sequence[str]:
-    """Return the languages if each has its own vocabulary; with a joint one, none can be taken out."""
+    """Return the languages if each has its own vocabulary; with a joint vocabulary, they cannot be separated."""
     from relexify.pretrained.loading import load_config
 
     config = load_config(folder)

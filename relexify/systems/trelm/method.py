@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Map", "RowSource", "TrelmInitialisation"]
 
 RowSource = Literal["random", "random-align", "fasttext", "fasttext-align"]
-"""Where rows come from, as in Table 5: random or skip-gram vectors, mapped into the model's space or not."""
+"""The source of the rows, as in Table 5: random or skip-gram vectors, mapped into the model's space or not."""
 Map = Literal["linear", "orthogonal"]
 """A linear map predicts the model's rows from the vectors, an orthogonal one rotates the vectors."""
 
@@ -32,9 +32,9 @@ class TrelmInitialisation:
     """Options of the method `trelm`.
 
     Attributes:
-        alphabet: Largest number of different characters in the joint vocabulary.
+        alphabet: Maximum number of distinct characters in the joint vocabulary.
         lowercase: Whether the joint vocabulary is in lower case, without accents.
-        initialisation: Where the rows come from, as in the paper's Table 5.
+        initialisation: The source of the rows, as in the paper's Table 5.
         map: `"linear"` predicts the model's rows from the vectors, `"orthogonal"` rotates the vectors.
     """
 
@@ -60,7 +60,7 @@ def _train_tokenizer(
 def _build(inputs: Inputs) -> Initialisation:
     from relexify.systems.trelm.joint_vocabulary import joint_rows
 
-    # Only special tokens are mixtures of source rows; a token that the text does not have is drawn at random.
+    # Only special tokens are mixtures of source rows; the rows of tokens that do not occur in the text are random.
     special_tokens = special(inputs.source, inputs.target, overrides=inputs.overrides)
     mixture = replace(special_tokens, method="trelm", fallback=Fallback.FRESH)
     return Initialisation(mixture, precomputed=joint_rows(inputs))

@@ -1,6 +1,6 @@
-"""The rows of a batch of text for next sentences (BERT), which the last phase of TreLM predicts.
+"""The rows of a batch of text for next-sentence prediction (BERT), in the last phase of TreLM.
 
-A row depends on its position and the seed alone, as in `relexify.training.data.batches`.
+A row depends only on its position and the seed, as in `relexify.training.data.batches`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ __all__ = ["SegmentPairs"]
 FOLLOWS, DOES_NOT_FOLLOW = 0, 1
 """Labels of next sentences, as in transformers and in BERT's pretrained head."""
 _DRAWS = 7
-"""Separates the random numbers of next sentences from those of the order, which have the same seed."""
+"""Makes the random numbers of next sentences independent of those of the order, which have the same seed."""
 
 
 class SegmentPairs:
-    """Next sentences (BERT): blocks of packed text cut in the middle, half of them with the end of another block.
+    """Rows for next-sentence prediction (BERT): two halves of a block of packed text.
+
+    In half of the rows, the second half is from another block.
 
     Args:
         packed: The text.
         tokenizer: Its tokenizer.
-        length: Tokens per sequence, special tokens included.
+        length: Number of tokens per sequence, including special tokens.
         masking: Share of the tokens that are masked.
         seed: Random seed of the order, the other blocks and the masks.
 
@@ -87,6 +89,6 @@ class SegmentPairs:
     def _block(self, number: int) -> np.ndarray:
         return self.packed.tokens[number * self.body : (number + 1) * self.body]
 
-    @lru_cache(maxsize=2)  # noqa: B019 (it lives as long as its pairs)
+    @lru_cache(maxsize=2)  # noqa: B019 (the cache may live as long as the object)
     def _order(self, epoch: int) -> np.ndarray:
         return np.random.default_rng((self.seed, epoch)).permutation(self.count)

@@ -31,15 +31,15 @@ __all__ = [
 ]
 
 Objective = Literal["cdlm", "tlm", "brlm"]
-"""The objective of transfer training on a sentence pair. CdLM predicts the translation from the sentence. TLM predicts
-masked tokens of both, which are concatenated. BRLM does so too, but from the last state of the token that the masked
-one is aligned to."""
+"""The objective of transfer training on a sentence pair. CdLM predicts the translation from the sentence. TLM
+concatenates both sentences and predicts masked tokens. BRLM does the same, but predicts each masked token from the last
+state of the token that it is aligned to."""
 Weighting = Literal["objectives", "tokens"]
-"""What counts the same in transfer training: the mean losses of sentence pairs and of masked sentences, or every token
-of either, as in the paper's sum L_ULM. CdLM has a label for every token and MLM for one in seven, so that most of such
-a sum is CdLM's."""
+"""What has equal weight in transfer training: the mean losses of sentence pairs and of masked sentences, or all tokens
+of both, as in the paper's sum L_ULM. CdLM has a label for every token, and MLM for one in seven, so most of that sum
+comes from CdLM."""
 Direction = Literal["source-to-target", "target-to-source"]
-"""The two models of transfer training (Algorithm 1)."""
+"""The translation directions of the two models of transfer training (Algorithm 1)."""
 
 COMMONALITY = Training(
     plan="direct",
@@ -58,7 +58,7 @@ COMMONALITY = Training(
 TRANSFER = COMMONALITY
 """For each of the two directions."""
 SPECIFIC = replace(COMMONALITY, steps=80_000, learning_rate=2e-5, warmup=0.0)
-"""The paper gives an initial rate here and a peak above, hence no warm-up."""
+"""No warm-up, because the paper gives an initial rate for this phase, and a peak rate for the others."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +73,25 @@ class Trelm:
         alignment: A file with the word alignment of the parallel text; if None, eflomal aligns it.
         aligning: How parallel text is read; its symmetrisation, smoothing and min_count have no effect here.
         test_bitext: Other parallel text, to score translations on at the end of transfer training.
-        vocabularies: `joint`: the model has one vocabulary for both languages. `separate`: it has that of the target
-            language, the model that it was transferred from has that of the source language, and each language keeps
-            its vocabulary and word embeddings; there are no language embeddings (section 6.3, CdLM*).
+        vocabularies: `joint`: the model has one vocabulary for both languages. `separate`: the model has the vocabulary
+            of the target language, and the model that it was transferred from has that of the source language. Each
+            language keeps its vocabulary and word embeddings, and there are no language embeddings (section 6.3,
+            CdLM*).
         source_model: With separate vocabularies, the model that it was transferred from; in a recipe with
             `[transfer]`, the recipe's model by default.
-        objective: What is learned from sentence pairs: `cdlm`, or `tlm` or `brlm` instead.
-        weighting: What counts the same: `objectives`, the mean losses of sentence pairs and of masked sentences, or
-            `tokens`, all tokens of both, as in the paper.
-        trilayer: Whether there is a TRILayer; without it, the objective is `tlm` or `brlm`.
-        until: The last phase: `specific`, or `commonality` to stop after the first one, as the paper's Table 5 does.
-        embedding_size: Width of the word embeddings, if it is not the model's.
+        objective: The objective for sentence pairs: `cdlm`, `tlm` or `brlm`.
+        weighting: What has equal weight: with `objectives`, the mean losses of sentence pairs and of masked sentences;
+            with `tokens`, all tokens of both, as in the paper.
+        trilayer: Whether there is a TRILayer; without it, the objective must be `tlm` or `brlm`.
+        until: The last phase: `specific`, or `commonality` to stop after the first phase, as in the paper's Table 5.
+        embedding_size: Width of the word embeddings; None for that of the model.
         next_sentence: Whether the last phase predicts next sentences; if None, it does if the model has the head.
         source_words: How sacrebleu splits the source language into words: `13a`, `char`, …
         target_words: How sacrebleu splits the target language into words.
         commonality: How both languages are trained together.
         transfer: How each direction is trained.
         specific: How the target language is trained at the end.
-        seed: Random seed of the language embeddings; those of text order and masks belong to each training.
+        seed: Random seed of the language embeddings; each training has its own seed for the order of text and masks.
     """
 
     languages: tuple[str, ...] = ("source", "target")
@@ -117,7 +118,7 @@ class Trelm:
 
 
 def check_trelm(options: Trelm) -> None:
-    """Validate the options by themselves; files and models are not opened.
+    """Validate the options alone, without opening files or models.
 
     Raises:
         InputError: A text is missing, or an option has an impossible value.
@@ -125,7 +126,7 @@ def check_trelm(options: Trelm) -> None:
     needed = ("source_corpus",) if options.until == "commonality" else ("source_corpus", "bitext")
     for name in needed:
         if getattr(options, name) is None:
-            raise InputError(f"TreLM lacks {name}: give it as `{name}`, or in [trelm] of a recipe")
+            raise InputError(f"TreLM needs {name}: give it as `{name}`, or in [trelm] of a recipe")
     if len(options.languages) != 2 or len(set(options.languages)) != 2:
         raise InputError(f"the languages are called {list(options.languages)}: give two different names")
     check_objective(options.objective)
@@ -153,8 +154,8 @@ def check_trelm(options: Trelm) -> None:
 def check_trelm_output(work: WorkFolder, options: Trelm) -> None:
     """Validate, before model and text are read, that a run can write its output.
 
-    The output may be the result of this very run if its notes say the same; whether it is depends on model and text
-    too.
+    If the notes of an existing output have the same options, it may be the result of the same run, and is accepted
+    here. Whether it really is also depends on model and text, which are compared later.
 
     Args:
         work: The work folder of the run.
@@ -163,10 +164,10 @@ def check_trelm_output(work: WorkFolder, options: Trelm) -> None:
     Raises:
         OutputError: The output exists and may not be replaced, or cannot be written.
     """
-    before = output_notes(work.output).get("trelm") or {}
-    here = {"languages": list(options.languages), "objective": options.objective, "until": options.until}
-    same = here == {name: before.get(name) for name in here}
-    if work.overwrite or not same or finished_run(work.output, "trelm") is None:
+    existing = output_notes(work.output).get("trelm") or {}
+    requested = {"languages": list(options.languages), "objective": options.objective, "until": options.until}
+    is_same = requested == {name: existing.get(name) for name in requested}
+    if work.overwrite or not is_same or finished_run(work.output, "trelm") is None:
         work.check()
 
 

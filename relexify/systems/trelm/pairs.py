@@ -44,7 +44,7 @@ class AlignedSentence:
 
     Attributes:
         ids: Its tokens, int64 [n].
-        positions: For every token the position of the other side's token that it is aligned to, or `UNALIGNED`,
+        positions: For every token, the position of the token on the other side that it is aligned to, or `UNALIGNED`,
             int64 [n].
     """
 
@@ -58,9 +58,10 @@ class AlignedPairs:
 
     Attributes:
         sides: The tokens of the source language and of the target language.
-        positions: For every token of either side its position in the other sentence, int32 [tokens] each.
+        positions: For every token of each side, the position that it is aligned to in the other sentence, int32
+            [tokens] each.
         lines: The lines of the parallel text that are used, int64 [n].
-        left_out: How many further pairs are left out because they are in text to score on.
+        left_out: Number of pairs that are left out because they are in text to score on.
     """
 
     sides: tuple[Side, Side]
@@ -72,7 +73,7 @@ class AlignedPairs:
         return len(self.lines)
 
     def pair(self, number: int) -> tuple[AlignedSentence, AlignedSentence]:
-        """Return a pair: source and target."""
+        """Return the source and the target sentence of a pair."""
         line = int(self.lines[number])
 
         def sentence(side: Side, positions: np.ndarray) -> AlignedSentence:
@@ -83,7 +84,7 @@ class AlignedPairs:
         return sentence(source, self.positions[0]), sentence(target, self.positions[1])
 
     def fingerprint(self) -> str:
-        """Return a sha256 that changes with every token and every link."""
+        """Return a sha256 of all tokens and links."""
         digest = hashlib.sha256(self.lines.tobytes())
         for side, positions in zip(self.sides, self.positions, strict=True):
             for array in (side.ids, side.units, side.lines, positions):
@@ -92,8 +93,9 @@ class AlignedPairs:
 
 
 def open_bitext(bitext: TextInput | None, options: Trelm) -> Bitext:
-    """Open parallel text of the options with the fields and the order of sides that they give."""
-    # `TextInput` is for monolingual text too, hence wider than `Bitext.open`; `check_trelm` made sure that it is given.
+    """Open parallel text with the fields and the order of languages that the options specify."""
+    # `TextInput` is also used for monolingual text, so it is wider than what `Bitext.open` accepts; `check_trelm` has
+    # validated that it is given.
     names = cast("str | Path | Sequence[str | Path]", bitext)
     return Bitext.open(names, fields=options.aligning.fields, swapped=options.aligning.swapped)
 
@@ -103,7 +105,7 @@ def check_bitext(options: Trelm) -> None:
 
     Raises:
         InputError: Parallel text or its word alignment cannot be read.
-        MissingExtra: A package is needed to align what no earlier run aligned.
+        MissingExtra: The text is not aligned yet, and a package that is needed for it is missing.
     """
     bitext = open_bitext(options.bitext, options)
     bitext.ensure_pairs()
@@ -116,13 +118,13 @@ def check_bitext(options: Trelm) -> None:
 def load_pairs(
     tokenizers: Tokenizers, options: Trelm, *, held_out: tuple[Iterable[str], Iterable[str]] = ((), ())
 ) -> AlignedPairs:
-    """Load the parallel text with its word alignment; what eflomal aligns is cached.
+    """Load the parallel text with its word alignment; the alignment by eflomal is cached.
 
     Pairs with a sentence that a model will be scored on, in held-out text or in `test_bitext`, are left out.
 
     Args:
         tokenizers: The tokenizers of the source language and of the target language.
-        options: The text, how it is read, and how long sentences may be.
+        options: The text, how to read it, and the maximum length of sentences.
         held_out: Text of the source language and of the target language to score on.
 
     Raises:
@@ -130,7 +132,7 @@ def load_pairs(
     """
     source, target = tokenizers
     bitext, aligning = open_bitext(options.bitext, options), options.aligning
-    # A given word alignment has one line for every line of the text, so no line may be skipped then.
+    # A given word alignment has one line for every line of the text, so no line may be skipped in that case.
     most_pairs = None if options.alignment is not None else aligning.most_pairs
     pairs = encode_bitext(bitext, source, target, units=aligning.units, most_pairs=most_pairs)
     frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
@@ -143,28 +145,28 @@ def load_pairs(
         links = read_links(Path(options.alignment), pairs, swapped=aligning.swapped)
     else:
         links = cached_links(bitext, pairs, tokenizers, aligning.most_pairs)
-    found = align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
+    aligned = align_pairs(pairs, links, max_tokens=max_tokens, max_together=max_together)
     tested = [] if options.test_bitext is None else list(open_bitext(options.test_bitext, options))
     source_texts = chain(held_out[0], (sentence for sentence, _ in tested))
     target_texts = chain(held_out[1], (sentence for _, sentence in tested))
-    overlap = np.intersect1d(found.lines, find_overlap(bitext.sample(most_pairs)[1], source_texts, target_texts))
-    report_overlap(len(overlap), len(found))
-    return replace(found, lines=np.setdiff1d(found.lines, overlap), left_out=len(overlap))
+    overlap = np.intersect1d(aligned.lines, find_overlap(bitext.sample(most_pairs)[1], source_texts, target_texts))
+    report_overlap(len(overlap), len(aligned))
+    return replace(aligned, lines=np.setdiff1d(aligned.lines, overlap), left_out=len(overlap))
 
 
 def align_pairs(
     pairs: EncodedBitext, links: DirectedLinks | Links, *, max_tokens: int, max_together: int | None = None
 ) -> AlignedPairs:
-    """Return the pairs that a model can take, with the word alignment in both directions.
+    """Return the pairs that fit into a model, with the word alignment in both directions.
 
-    If a token is aligned to several, the first counts. If two words of several tokens are linked, their first tokens
-    are aligned, their second tokens, and so on; further tokens are aligned to the last token of the other word.
+    If a token is aligned to several others, the first one is used. If two words with several tokens are linked, their
+    tokens are aligned one by one; further tokens are aligned to the last token of the other word.
 
     Args:
-        pairs: Both sides in tokens, of one vocabulary or of two.
-        links: The output of an aligner: both directions, or one word alignment for both.
-        max_tokens: Tokens that a sentence may have; pairs with longer ones are left out.
-        max_together: Tokens that both sentences may have together.
+        pairs: The tokens of both sides, from one vocabulary or from two.
+        links: The output of an aligner: one word alignment for each direction, or one for both.
+        max_tokens: Maximum number of tokens of a sentence; pairs with longer sentences are left out.
+        max_together: Maximum number of tokens of both sentences together.
 
     Raises:
         EvidenceError: No pair is left, or no token is aligned.
@@ -198,29 +200,30 @@ def align_pairs(
 def _token_positions(
     lines: np.ndarray, own: np.ndarray, other: np.ndarray, own_side: Side, other_side: Side
 ) -> np.ndarray:
-    """Return for every token of one side its position in the other sentence, or `UNALIGNED`, int32 [tokens].
+    """Return the position in the other sentence that each token of one side is aligned to, int32 [tokens].
 
-    Links are between units (words, or tokens): `side.lines` has the first unit of every line, and `side.units` the
-    first token of every unit.
+    It is `UNALIGNED` for tokens without a link. Links are between units (words or tokens): `side.lines` contains the
+    first unit of every line, and `side.units` the first token of every unit.
 
     Args:
         lines: The line of every link [links].
         own: The unit of this side, counted within its line [links].
         other: The unit of the other side [links].
         own_side: This side.
-        other_side: The other one.
+        other_side: The other side.
     """
-    units, others = own_side.lines[lines] + own, other_side.lines[lines] + other  # counted over all lines
-    # Of several links of a unit, keep the one to the first unit of the other side.
+    # Convert from indices within a line to indices within the whole text.
+    units, others = own_side.lines[lines] + own, other_side.lines[lines] + other
+    # If a unit has several links, keep the one to the first unit of the other side.
     order = np.lexsort((others, units))
     _, first = np.unique(units[order], return_index=True)
-    chosen = order[first]
-    lines, units, others = lines[chosen], units[chosen], others[chosen]
+    kept = order[first]
+    lines, units, others = lines[kept], units[kept], others[kept]
     lengths, other_lengths = np.diff(own_side.units)[units], np.diff(other_side.units)[others]
-    known = other_lengths > 0  # a word may have no token at all
-    lines, units, others = lines[known], units[known], others[known]
-    lengths, other_lengths = lengths[known], other_lengths[known]
-    # One entry for every token of a linked unit: which piece of its unit it is.
+    has_tokens = other_lengths > 0  # some words have no tokens
+    lines, units, others = lines[has_tokens], units[has_tokens], others[has_tokens]
+    lengths, other_lengths = lengths[has_tokens], other_lengths[has_tokens]
+    # For every token of a linked unit, its index within the unit.
     piece = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     starts = other_side.units[others] - other_side.units[other_side.lines[lines]]  # positions within the sentence
     positions = np.full(len(own_side.ids), UNALIGNED, np.int32)

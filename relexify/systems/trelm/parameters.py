@@ -1,4 +1,4 @@
-"""Which parameters each phase trains (section 3.3), and how the two directions are combined (Algorithm 1, line 17)."""
+"""The parameters that each phase trains (section 3.3), and how both directions are combined (Algorithm 1, line 17)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SOURCE_VOCABULARY = r"model\.source_words\.|head\.source_decoder\."
 def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
     """Return a regular expression for the names of the parameters that a phase trains.
 
-    Parameters that get no gradient from the text of a phase are left out, or weight decay would change them: heads
-    that have no labels, and with separate vocabularies the source language's once there is no text of it.
+    Parameters without a gradient in a phase are excluded, because weight decay would change them: heads without labels
+    and, with separate vocabularies, those of the source language if the phase has no text in it.
     """
     if phase == "commonality":  # "only the embeddings and TRILayer are updated"
         inside = "|".join(
@@ -37,7 +37,7 @@ def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
     if phase == "specific with next sentences":
         return f"^(?!{_SOURCE_VOCABULARY})"
     frozen = half_pattern(model, "lower" if phase == "source-to-target" else "upper").removeprefix("^")
-    # From source to target, no label is in the source language.
+    # From source to target, there are no labels in the source language.
     without_labels = r"|head\.source_decoder\." if phase == "source-to-target" else ""
     return f"^(?!{frozen}|{_NEXT_SENTENCE}{without_labels})"
 
@@ -54,8 +54,9 @@ def half_pattern(model: TriLayerForMaskedLM, half: Half) -> str:
 def combine_halves(source_to_target: TriLayerForMaskedLM, target_to_source: TriLayerForMaskedLM) -> TriLayerForMaskedLM:
     """Return the model that reads and writes the target language.
 
-    Its upper half is that of the first model, which was trained to write the target language, its lower half that of
-    the second, which was trained to read it. All other parameters are the mean of both.
+    Its upper half is from the first model, where it was trained to write the target language, and its lower half from
+    the second model, where it was trained to read the target language. All other parameters are the mean of both
+    models.
 
     Args:
         source_to_target: Trained from the source language to the target language.
@@ -66,7 +67,7 @@ def combine_halves(source_to_target: TriLayerForMaskedLM, target_to_source: TriL
     """
     first, second = dict(source_to_target.named_parameters()), dict(target_to_source.named_parameters())
     if {name: value.shape for name, value in first.items()} != {name: value.shape for name, value in second.items()}:
-        raise InputError("the two models are not built alike: train both from the same one")
+        raise InputError("the two models have different parameters: train both from the same model")
     result = copy.deepcopy(source_to_target)
     upper, lower = re.compile(half_pattern(result, "upper")), re.compile(half_pattern(result, "lower"))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The three phases of training (section 3.3), each a training of its own that resumes from its checkpoints.
+"""The three phases of training (section 3.3), each a separate training run that resumes from its checkpoints.
 
 Commonality: masked tokens of both languages, with the layers of the backbone frozen. Transfer: CdLM and masked tokens,
 from source to target with the lower half frozen, and from target to source with the upper half frozen; the two models
@@ -40,8 +40,8 @@ from relexify.training.trainable import check_halves, check_trainable
 __all__ = ["combine_directions", "train_commonality", "train_direction", "train_specific"]
 
 _PhaseText = tuple[TrainingData, dict[str, Any]]
-"""The text of a phase, and what the result depends on besides the model and the options. Held-out text under the key
-None is in the last language."""
+"""The text of a phase, and everything else that the result depends on besides the model and the options. Held-out text
+with the key None is in the last language."""
 _OpenText = Callable[[TriLayerForMaskedLM, Tokenizers, Training], _PhaseText]
 
 
@@ -62,17 +62,17 @@ def train_commonality(
     Args:
         model: A folder with a TRILayer model.
         output: The folder to write.
-        corpus: Text in the target language, whatever `Corpus.open` takes.
+        corpus: Text in the target language; anything that `Corpus.open` accepts.
         source_corpus: Text in the source language.
-        training: Steps, rates and so on; without stages.
+        training: Training options; without stages.
         held_out: Text in the target language to score on; if None, one line in 100 is held out.
         source_held_out: Text in the source language to score on; as `held_out`.
-        notes: Further notes for `relexify.json`.
+        notes: Additional notes for `relexify.json`.
         overwrite: Replace the output.
 
     Raises:
-        InputError: Model, text and options do not fit together.
-        TrainingError: The loss is NaN or infinite, or memory does not suffice.
+        InputError: Model, text and options do not match.
+        TrainingError: The loss is NaN or infinite, or there is not enough memory.
     """
     check_halves(training, started_processes().num_processes)
     corpora = (source_corpus, source_held_out), (corpus, held_out)
@@ -100,25 +100,27 @@ def train_direction(
     objective: Objective = "cdlm",
     weighting: Weighting = "objectives",
 ) -> TrainingResult:
-    """Train one of the two models of transfer training (Algorithm 1): half of a batch pairs, half masked sentences.
+    """Train one of the two models of transfer training (Algorithm 1).
+
+    Half of each batch are sentence pairs, and half are masked sentences.
 
     Args:
         model: A folder with a TRILayer model, as commonality training writes it.
         output: The folder to write.
         pairs: Parallel text.
-        training: Steps, rates and so on; without stages.
+        training: Training options; without stages.
         direction: From the source language, with the lower half frozen, or to it, with the upper half frozen.
-        held_out: Text in the target language to score on, whatever `Corpus.open` takes.
-        objective: CdLM, or TLM or BRLM instead.
-        weighting: What counts the same in the loss.
+        held_out: Text in the target language to score on; anything that `Corpus.open` accepts.
+        objective: The objective for sentence pairs.
+        weighting: Whether objectives or tokens have equal weight in the loss.
 
     Raises:
-        InputError: Model, text and options do not fit together.
-        TrainingError: The loss is NaN or infinite, or memory does not suffice.
+        InputError: Model, text and options do not match.
+        TrainingError: The loss is NaN or infinite, or there is not enough memory.
     """
     check_objective(objective)
     check_halves(training, started_processes().num_processes)
-    if training.compile is None:  # sentences have many lengths, and the model would be compiled for each of them
+    if training.compile is None:  # the model would be compiled for each of the many sentence lengths
         training = replace(training, compile=False)
 
     def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, training: Training) -> _PhaseText:
@@ -154,7 +156,7 @@ def combine_directions(
     """Write the combination of the two directions (Algorithm 1, line 17).
 
     Raises:
-        InputError: The two models are not built alike.
+        InputError: The two models have different parameters.
         OutputError: The output cannot be written.
     """
     processes = started_processes()
@@ -185,33 +187,33 @@ def train_specific(
         model: A folder with a TRILayer model, as transfer training writes it.
         output: The folder to write.
         corpus: Text in the target language.
-        training: Steps, rates and so on; without stages.
+        training: Training options; without stages.
         held_out: Text to score on; if None, one line in 100 is held out.
-        next_sentence: Whether to predict next sentences; if None, if the model has the head.
-        notes: Further notes for `relexify.json`.
+        next_sentence: Whether to predict next sentences; if None, only if the model has the head.
+        notes: Additional notes for `relexify.json`.
         overwrite: Replace the output.
 
     Raises:
-        InputError: Model, text and options do not fit together.
-        TrainingError: The loss is NaN or infinite, or memory does not suffice.
+        InputError: Model, text and options do not match.
+        TrainingError: The loss is NaN or infinite, or there is not enough memory.
     """
     has_head = _load(model, meta_model).config.next_sentence
-    follows = has_head if next_sentence is None else next_sentence
-    if follows and not has_head:
+    predicts_next = has_head if next_sentence is None else next_sentence
+    if predicts_next and not has_head:
         raise InputError(f"{model} has no head for next sentences: begin with a BERT that has one, or leave them out")
 
     def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, training: Training) -> _PhaseText:
         tokenizer = tokenizers[TARGET_INDEX]
         text = language_data(loaded, tokenizer, corpus, held_out, training)
         blocks: Batches = text.blocks
-        if follows:
+        if predicts_next:
             blocks = SegmentPairs(
                 text.blocks.packed, tokenizer, length=training.length, masking=training.masking, seed=training.seed
             )
         data = TrainingData(InLanguage(blocks, TARGET_INDEX), {None: text.held_out}, "encoder")
-        return data, {**text.identity, "follows": follows}
+        return data, {**text.identity, "follows": predicts_next}
 
-    phase: Phase = "specific with next sentences" if follows else "specific"
+    phase: Phase = "specific with next sentences" if predicts_next else "specific"
     return _train_phase(phase, model, output, open_text, training, overwrite=overwrite, notes=notes)
 
 
@@ -225,10 +227,10 @@ def _train_phase(
     overwrite: bool = False,
     notes: dict[str, Any] | None = None,
 ) -> TrainingResult:
-    """Run a phase as a training with one stage, which trains the parameters of the phase."""
+    """Run a phase as a training run with one stage, which trains the parameters of the phase."""
     if training.stages:
         raise InputError("a phase of TreLM is one stage: give its steps, and leave stages out")
-    if torch.cuda.is_available():  # every phase compiles the model for two lengths, and torch keeps only a few of them
+    if torch.cuda.is_available():  # each phase compiles the model for two lengths, and torch keeps only a few versions
         torch.compiler.reset()
     stage = Stage(
         name=phase.replace(" ", "-"),
@@ -260,7 +262,7 @@ def _phase_job(
     check_tokenizers(loaded, tokenizers)
     with processes.main_process_first():
         data, identity = open_text(loaded, tokenizers, training)
-    sizes = {  # how much text the phase is scored on, by language
+    sizes = {  # amount of held-out text, by language
         language or loaded.config.languages[-1]: {"tokens": text.tokens, "bytes": text.bytes}
         for language, text in data.held_out.items()
     }
@@ -279,9 +281,9 @@ def _load(model: str | Path, load: Callable[[str | Path], PreTrainedModel] = loa
     """Load a model with language embeddings; with `meta_model`, only the names and shapes of its parameters.
 
     Raises:
-        InputError: It is another kind of model.
+        InputError: The model is not a TRILayer model.
     """
-    found = load(model)
-    if not isinstance(found, TriLayerForMaskedLM):
-        raise InputError(f"{model} is a {type(found).__name__} and has no language embeddings: see with_trilayer")
-    return found
+    loaded = load(model)
+    if not isinstance(loaded, TriLayerForMaskedLM):
+        raise InputError(f"{model} is a {type(loaded).__name__} and has no language embeddings: see with_trilayer")
+    return loaded

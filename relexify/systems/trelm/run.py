@@ -1,4 +1,4 @@
-"""TreLM from model to model: build the model with a TRILayer, run the phases, and score what each of them reached.
+"""Run TreLM: build the model with a TRILayer, run the phases, and score the result of each.
 
 Unfinished work is kept in OUTPUT.trelm:
 
@@ -6,12 +6,12 @@ Unfinished work is kept in OUTPUT.trelm:
     commonality         the first phase
     source-to-target    the two directions of the second phase
     target-to-source
-    pairs.json          how many sentence pairs are trained on, and how many are in text to score on and left out
+    pairs.json          numbers of sentence pairs that are trained on, and that are left out as text to score on
     combined            the upper half of one direction and the lower half of the other
     translations.json   BLEU of both directions
 
-The last phase writes OUTPUT. Each phase is a training of its own that resumes from its checkpoints, so if interrupted,
-the same call resumes the whole run.
+The last phase writes OUTPUT. Each phase is a separate training run that resumes from its checkpoints, so if the process
+is interrupted, the same call resumes the whole run.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class TrelmResult:
     """The result of TreLM.
 
     Attributes:
-        training: The last phase, whose output is the model.
-        scores: Bits per word at the end and after every phase, and BLEU of translations if there was parallel text to
+        training: The result of the last phase, whose output is the model.
+        scores: Bits per word at the end and after every phase, and BLEU of translations if there is parallel text to
             score them on.
     """
 
@@ -87,22 +87,22 @@ def run_trelm(
     """Transfer a masked language model to another language.
 
     Args:
-        model: A BERT, RoBERTa or ALBERT whose vocabulary is that of both languages, or with separate vocabularies that
-            of the target language: a folder or a Hub name.
+        model: A folder or a Hub name of a BERT, RoBERTa or ALBERT. Its vocabulary is that of both languages or, with
+            separate vocabularies, that of the target language.
         output: The folder to write; until it is complete, the models of all phases are in `OUTPUT.trelm`.
-        corpus: Text in the target language, whatever `Corpus.open` takes.
-        options: Everything else.
+        corpus: Text in the target language; anything that `Corpus.open` accepts.
+        options: All other options.
         held_out: Text in the target language to score on; if None, a part of the corpus is held out.
         overwrite: Replace the output, and unfinished work of another run.
 
     Raises:
-        InputError: Model, texts or options do not fit together.
-        GraftError: A TRILayer cannot be put into the model.
+        InputError: Model, texts or options do not match.
+        GraftError: A TRILayer cannot be added to the model.
         EvidenceError: There is no sentence pair to learn from.
-        MissingExtra: A package is needed to align, or to score translations.
-        TrainingError: The loss is NaN or infinite, or memory does not suffice.
+        MissingExtra: A package for word alignment or for scoring translations is missing.
+        TrainingError: The loss is NaN or infinite, or there is not enough memory.
     """
-    # Of all options, before those without an effect are removed: an output may not replace these files either.
+    # Collected before options without an effect are removed, because the output must not replace any of these files.
     inputs = (model, *trelm_inputs(options))
     texts = (corpus, held_out, options.source_corpus, options.source_held_out)
     options = _validated(options)
@@ -116,7 +116,7 @@ def run_trelm(
     for folder in (work.output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     if not overwrite and work.is_finished():
-        work.clear()  # the earlier run may have been killed before it did
+        work.clear()  # the earlier run may have been killed before it cleared its work folder
         return TrelmResult(load_result(work.output), trelm_scores(work.output))
     _check_start(model, options)
     processes = started_processes()
@@ -129,7 +129,7 @@ def run_trelm(
         try:
             training = _run_phases(model, work, corpus, held_out, options)
         except InputError:
-            # If nothing was trained, remove the folder, so that the corrected command can use it.
+            # If nothing has been trained, remove the work folder, so that a corrected command can run.
             models = (path.relative_to(work.path) for path in work.path.rglob("*.safetensors"))
             if processes.is_main_process and all(path.parts[0] == _START for path in models):
                 work.clear()
@@ -140,12 +140,12 @@ def run_trelm(
 
 
 def check_run(model: str | Path, options: Trelm) -> None:
-    """Validate, before any work, what would stop `run_trelm` later; arguments and exceptions are the same."""
+    """Validate everything that would make `run_trelm` fail later; arguments and exceptions are the same."""
     _check_start(model, _validated(options))
 
 
 def _validated(options: Trelm) -> Trelm:
-    """Validate the options and their parallel text; return them without those that no phase uses."""
+    """Validate the options and their parallel text; return the options without those that no phase uses."""
     check_trelm(options)
     if options.until == "commonality":
         return replace(options, bitext=None, test_bitext=None, alignment=None)
@@ -155,18 +155,18 @@ def _validated(options: Trelm) -> Trelm:
 
 
 def _check_start(model: str | Path, options: Trelm) -> None:
-    """Validate by its config alone that all phases can train a model.
+    """Validate, using only its config, that all phases can train a model.
 
     Args:
-        model: With the vocabulary of both languages, or of the target language.
-        options: The requested run.
+        model: A model with the vocabulary of both languages, or of the target language.
+        options: The options of the run.
 
     Raises:
-        InputError: It cannot be trained as requested, or the model that it was transferred from is missing.
-        GraftError: A TRILayer cannot be put into it.
+        InputError: The model cannot be trained as requested, or the model that it was transferred from is missing.
+        GraftError: A TRILayer cannot be added to the model.
     """
     config = backbone_config(load_config(model))
-    family_of(config)  # raises for an architecture without a TRILayer
+    family_of(config)  # raises an error if the architecture does not support a TRILayer
     if options.vocabularies == "separate":
         if options.source_model is None:
             raise InputError(
@@ -181,7 +181,7 @@ def _check_start(model: str | Path, options: Trelm) -> None:
                 f"{source.hidden_size} wide, and {config.model_type}, {config.hidden_size} wide): give the model that "
                 "the other was transferred from"
             )
-    with torch.device("meta"):  # no memory is needed to check sizes
+    with torch.device("meta"):  # sizes can be checked without allocating memory
         empty_model = TriLayerForMaskedLM(
             TriLayerConfig(backbone=config, languages=options.languages, trilayer=options.trilayer)
         )
@@ -192,11 +192,11 @@ def _check_start(model: str | Path, options: Trelm) -> None:
 
 
 def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
-    """Write the model that the first phase starts with into an empty folder.
+    """Write the initial model of the first phase into an empty folder.
 
     Raises:
-        GraftError: A TRILayer cannot be put into it, or the two models do not share an encoder.
-        VocabularyError: A tokenizer is not its model's.
+        GraftError: A TRILayer cannot be added to the model, or the two models do not share an encoder.
+        VocabularyError: A tokenizer does not match its model.
     """
     first, second = options.languages
     source: str | Path = model
@@ -217,15 +217,15 @@ def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
 
 
 def _load_backbone(model: str | Path) -> PreTrainedModel:
-    """Load a model of transformers that a TRILayer can be put into.
+    """Load a transformers model that a TRILayer can be added to.
 
     Raises:
-        InputError: It has one already.
+        InputError: The model already has a TRILayer.
     """
-    found = load_model(model, next_sentence=True)
-    if isinstance(found, TriLayerForMaskedLM):
-        raise InputError(f"{model} has a TRILayer already: give the model that it was built from")
-    return found
+    loaded = load_model(model, next_sentence=True)
+    if isinstance(loaded, TriLayerForMaskedLM):
+        raise InputError(f"{model} already has a TRILayer: give the model that it was built from")
+    return loaded
 
 
 def _run_phases(
@@ -234,7 +234,7 @@ def _run_phases(
     """Run all phases up to the requested one, which writes the output."""
     notes = _notes(model, options) | work.finished_notes
     is_last = options.until == "commonality"
-    source_corpus = cast("TextSource", options.source_corpus)  # `check_trelm` made sure that there is one
+    source_corpus = cast("TextSource", options.source_corpus)  # `check_trelm` has validated that it is given
     common = train_commonality(
         work.path / _START,
         work.output if is_last else work.path / _COMMONALITY,
@@ -288,7 +288,7 @@ def _train_directions(
             options.transfer,
             direction=direction,
             held_out=scored_on,
-            objective=cast("Objective", options.objective),  # `check_trelm` made sure that it is one
+            objective=cast("Objective", options.objective),  # `check_trelm` has validated it
             weighting=options.weighting,
         )
     forward, backward = (work / direction for direction in get_args(Direction))
@@ -296,18 +296,18 @@ def _train_directions(
 
 
 def _held_out_text(corpus: TextSource, held_out: TextSource | None) -> Corpus:
-    """Return the text that a language is scored on: a given one, or the part of its corpus that is held out."""
+    """Return the text that a language is scored on: the given text, or the held-out part of its corpus."""
     if held_out is not None:
         return Corpus.open(held_out)
     return Corpus.open(corpus).split(HELD_OUT_EVERY)[1]
 
 
 def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
-    """Return what `relexify.json` says about the run, and about the transfer that the model comes from."""
-    found = source_notes(model)
+    """Return the notes for `relexify.json` about the run, and about the transfer that the model results from."""
+    model_notes = source_notes(model)
     names = ("trained_from", "graft", "method", "provenance")
-    inherited: dict[str, Any] = {name: found[name] for name in names if name in found}
-    described = {
+    inherited: dict[str, Any] = {name: model_notes[name] for name in names if name in model_notes}
+    run_notes = {
         "languages": list(options.languages),
         "objective": options.objective,
         "weighting": options.weighting,
@@ -319,7 +319,7 @@ def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
         "phases": [],
         "translation": [],
     }
-    return {**inherited, "trelm": described}
+    return {**inherited, "trelm": run_notes}
 
 
 def _given_fields(training: Training) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _TRANSLATIONS = "translations.json"
 
 
 def trelm_scores(output: str | Path) -> tuple[Score, ...]:
-    """Return the scores of a model of TreLM: bits per word, those at its end first, and BLEU of both directions.
+    """Return the scores of a TreLM model: bits per word, those of the last phase first, and BLEU of both directions.
 
     Raises:
         InputError: The folder's curve or notes are missing or damaged.
@@ -50,11 +50,11 @@ def phase_scores(folder: str | Path, phase: str) -> tuple[Score, ...]:
     Raises:
         InputError: The folder's curve or notes are missing or damaged.
     """
-    chosen = Curve.load(Path(folder) / CURVE_FILE).at(read_entry(folder, "training")["selected_step"])
+    selected = Curve.load(Path(folder) / CURVE_FILE).at(read_entry(folder, "training")["selected_step"])
     sizes = read_entry(folder, "held_out")
-    by_language = chosen.by_language or dict.fromkeys(sizes, chosen.bits_per_byte)
+    by_language = selected.by_language or dict.fromkeys(sizes, selected.bits_per_byte)
     if unknown := sorted(set(sizes) - set(by_language)):
-        raise InputError(f"{folder} was not scored on {unknown[0]}, as its relexify.json says: train it again")
+        raise InputError(f"{folder} has no score on {unknown[0]}, which its relexify.json lists: train it again")
     return tuple(
         Score(
             f"masked tokens of {language}, {phase}",
@@ -83,7 +83,7 @@ def score_translations(work: Path, options: Trelm) -> tuple[Score, ...]:
     """Return BLEU of both directions, each scored with the model that was trained for it.
 
     Args:
-        work: The work folder of a run, which has both models and keeps the scores.
+        work: The work folder of a run, which contains both models; the scores are stored there too.
         options: The parallel text to score on, if any.
     """
     if options.test_bitext is None:

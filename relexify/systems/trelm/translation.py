@@ -1,7 +1,7 @@
 """Translate with a TRILayer model, and compute BLEU of the translations (6.2).
 
-A model translates all tokens at once (Table 6): no word alignment is known, so the sentence keeps its order, and the
-most likely token is taken at every position. Tokens that are repeated in a row count once, and the separator ends the
+A model translates all tokens at once (Table 6). As there is no word alignment, the source order is kept, and the most
+likely token is chosen at every position. Consecutive repetitions of a token are collapsed, and the separator ends the
 translation.
 """
 
@@ -42,32 +42,32 @@ def translation_scores(
 ) -> tuple[Score, ...]:
     """Return BLEU-1 to BLEU-4 of the translations by a model.
 
-    References are normalised by the tokenizer: one that lower-cases text cannot write capitals.
+    References are normalised by the tokenizer, because one that lower-cases text cannot produce capitals.
 
     Args:
         model: A TRILayer model.
-        tokenizer: Its tokenizer, or that of the language that is read.
-        pairs: Sentences in the language that is read, and their translations.
-        reads: The language that is read, by its name in the model.
-        writes: The language that is written.
-        writer: The tokenizer of the language that is written, if each has its own.
+        tokenizer: Its tokenizer, or that of the input language.
+        pairs: Sentences in the input language, and their translations.
+        reads: Name of the input language in the model.
+        writes: Name of the output language in the model.
+        writer: The tokenizer of the output language, if each language has its own.
         tokenize: How sacrebleu splits words: `13a`, or `char` for languages without spaces.
 
     Raises:
-        InputError: There is no pair, the model does not know a language, or sacrebleu does not know the tokenisation.
+        InputError: There is no pair, or the model does not have a language, or sacrebleu lacks the tokenisation.
         MissingExtra: The package sacrebleu is not installed.
     """
     complete = [(first, second) for first, second in pairs if first and second]
     if not complete:
         raise InputError("there is no pair of sentences to score a translation on: give parallel text")
-    import_sacrebleu()  # before the work of translating
+    import_sacrebleu()  # fails before the slow translation if it is missing
     sentences, references = zip(*complete, strict=True)
     if writer is None:
         writer = tokenizer
-    found = translate(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer)
+    translations = translate(model, tokenizer, sentences, reads=reads, writes=writes, writer=writer)
     normalizer = backend_of(writer).normalizer
     expected = [text if normalizer is None else str(normalizer.normalize_str(text)) for text in references]
-    return bleu_scores(found, expected, tokenize=tokenize, task=f"translation {reads} → {writes}")
+    return bleu_scores(translations, expected, tokenize=tokenize, task=f"translation {reads} → {writes}")
 
 
 def translate(
@@ -80,12 +80,12 @@ def translate(
     writer: PreTrainedTokenizerFast | None = None,
     batch: int = 32,
 ) -> list[str]:
-    """Translate sentences, all tokens at once; sentences that are too long are cut.
+    """Translate sentences, all tokens at once; sentences that are too long are truncated.
 
-    Arguments are those of `translation_scores`; `batch` is the number of sentences at a time.
+    Arguments are those of `translation_scores`; `batch` is the number of sentences in a batch.
 
     Raises:
-        InputError: The model does not know a language.
+        InputError: The model does not have a language.
     """
     languages = [model.config.language_index(name) for name in (reads, writes)]
     if writer is None:
@@ -93,12 +93,12 @@ def translate(
     before, after = encoder_frame(tokenizer)
     room = (usable_length(model) or 512) - len(before) - len(after)
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text) for text in sentences])]
-    if cut := sum(len(row) == room for row in rows):
-        logger.warning("%d sentences have %d tokens or more and are cut there.", cut, room)
+    if truncated := sum(len(row) == room for row in rows):
+        logger.warning("%d sentences have %d tokens or more and are truncated.", truncated, room)
     framed = [[*before, *row, *after] for row in rows]
     padding = tokenizer.pad_token_id or 0
     stop = next(iter(encoder_frame(writer)[1]), None)  # the separator
-    found: list[str] = []
+    translations: list[str] = []
     with evaluating(model), torch.inference_mode(), track("translating", len(framed)) as advance:
         for start in range(0, len(framed), batch):
             part = framed[start : start + batch]
@@ -109,18 +109,18 @@ def translate(
             logits = model(ids, mask, languages=read, target_languages=written).logits  # [batch × tokens × vocabulary]
             for best, row in zip(logits.argmax(-1).tolist(), part, strict=True):
                 tokens = collapse_repeats(best[: len(row)], stop, writer.all_special_ids)
-                found.append(writer.decode(tokens).strip())
+                translations.append(writer.decode(tokens).strip())
             advance(len(part))
-    return found
+    return translations
 
 
 def collapse_repeats(tokens: Iterable[int], stop: int | None, skipped: Iterable[int] = ()) -> list[int]:
-    """Return the tokens of a translation: none after the first `stop`, and none twice in a row.
+    """Return the tokens of a translation, up to the first `stop`, without consecutive repetitions.
 
     Args:
-        tokens: The most likely token of every position.
+        tokens: The most likely token at every position.
         stop: The separator.
-        skipped: Other special tokens; one between two equal tokens keeps both.
+        skipped: Other special tokens, which are removed; two equal tokens with one between them are both kept.
     """
     special, kept, last = set(skipped), [], None
     for token in tokens:
@@ -135,18 +135,18 @@ def collapse_repeats(tokens: Iterable[int], stop: int | None, skipped: Iterable[
 def bleu_scores(
     found: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", task: str = "translation"
 ) -> tuple[Score, ...]:
-    """Return BLEU-1 to BLEU-4; what is called BLEU is BLEU-4.
+    """Return BLEU-1 to BLEU-4; the usual BLEU score is BLEU-4.
 
     Raises:
-        InputError: sacrebleu does not know the tokenisation, or there are not as many translations as references.
+        InputError: sacrebleu lacks the tokenisation, or the numbers of translations and references differ.
         MissingExtra: The package sacrebleu is not installed.
     """
     sacrebleu = import_sacrebleu()
     if len(found) != len(references):
         raise InputError(f"there are {len(found)} translations and {len(references)} references: give one for each")
-    known = sacrebleu.BLEU.TOKENIZERS
-    if tokenize not in known:
-        raise InputError(f"sacrebleu has no tokenisation {tokenize!r}: choose one of {', '.join(sorted(known))}")
+    supported = sacrebleu.BLEU.TOKENIZERS
+    if tokenize not in supported:
+        raise InputError(f"sacrebleu has no tokenisation {tokenize!r}: choose one of {', '.join(sorted(supported))}")
     scores = []
     for order in _ORDERS:
         # `force` silences a warning about references that look tokenised.

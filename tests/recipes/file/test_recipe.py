@@ -770,7 +770,7 @@ def test_every_key_that_is_listed_can_be_set():
             with pytest.raises(InputError, match=f"--set {key.name} is a date"):  # the value is wrong, the key is not
                 apply_settings(table, usual, [f"{key.name}=2020-01-01"])
     atoms = next(key for key in describe_options("transfer")["transfer"] if key.name == "atoms")
-    assert (atoms.default, atoms.meaning) == ("64", "omp: Shared tokens that mix into one token, k.")
+    assert (atoms.default, atoms.meaning) == ("64", "omp: Number of shared tokens that are mixed into one token, k.")
 
 
 def names(recipe: Recipe) -> list[str]:

@@ -226,9 +226,9 @@ def test_invalid_names_of_languages_are_rejected(languages, words):
 
 def test_an_unknown_or_missing_language_is_rejected():
     model = bilingual("gpt2").model
-    with pytest.raises(InputError, match="does not know the language 'de': give 'en' or 'xx'"):
+    with pytest.raises(InputError, match="does not have the language 'de': give 'en' or 'xx'"):
         model(input_ids=TOKENS, language="de")
-    with pytest.raises(InputError, match="no language was named"):
+    with pytest.raises(InputError, match="no language is given"):
         model(input_ids=TOKENS)
 
 

@@ -219,7 +219,7 @@ def test_a_compressed_model_cannot_be_grafted_and_the_message_says_what_to_do():
             attempt()
     with pytest.raises(NotImplementedError, match="expand"):
         small.resize_token_embeddings(500)
-    with pytest.raises(GraftError, match="compressed already"):
+    with pytest.raises(GraftError, match="already compressed"):
         compressed(small, COUNTED)
     with pytest.raises(GraftError, match="nothing to expand"):
         expanded(model)
@@ -269,10 +269,10 @@ def test_codes_can_come_from_another_model_of_the_same_vocabulary():
         (Compression(k=33), "cut into 33 parts"),
         (Compression(k=2, clusters=19, codes="digits"), "361 codes, too few for 400 tokens: give 20 rows"),
         (Compression(k=2, clusters=19, equal_size=True), "give 20 rows"),
-        (Compression(k=2, clusters=401), "401 rows a table"),
+        (Compression(k=2, clusters=401), "401 rows per table"),
         (Compression(codes="digits", equal_size=True), "leave out one"),
         (Compression(codes="random", equal_size=True), "random codes have no clusters"),
-        (Compression(codes="random", codes_from="gpt2"), "random codes follow no model"),
+        (Compression(codes="random", codes_from="gpt2"), "random codes do not use a model"),
         (Compression(codes="drawn"), "choose clustered, digits or random"),
         (Compression(seed=-1), "seed = -1"),
         (Compression(init="zeros"), "no initialisation"),

@@ -239,7 +239,7 @@ def test_text_alone_suffices_if_the_languages_write_no_word_alike(options, tmp_p
     (tmp_path / "target.txt").write_text("\n".join(pico.sentences(400, words=pico.foreign_words())))
     with caplog.at_level(logging.INFO, "relexify"):
         result = run_transfer(replace(options, method="blend", source_corpus=None))
-    assert "no dictionary: tokens are built from their spelling and from tokens that both vocabularies" in caplog.text
+    assert "no dictionary: tokens are built from their spelling and from tokens in both vocabularies" in caplog.text
     assert "(aligning word vectors failed: the two languages write no word alike);" in caplog.text
     assert result.graft.report.origins["mixed"] > 0
 

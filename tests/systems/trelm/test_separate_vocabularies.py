@@ -115,7 +115,7 @@ def test_rows_and_tokens_of_two_languages_can_share_a_batch(source: Any) -> None
                 assert torch.allclose(together[row, :, :count], alone, atol=1e-5)
         assert (rows[0, :, 90:] == float("-inf")).all()
         assert torch.equal(model(ids).logits, model(ids, language="xx").logits)
-    with pytest.raises(InputError, match="does not know the language 'de'"):
+    with pytest.raises(InputError, match="does not have the language 'de'"):
         model(ids, language="de")
 
 

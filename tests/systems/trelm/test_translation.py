@@ -83,7 +83,7 @@ def test_translations_that_cannot_be_scored_are_rejected() -> None:
         bleu_scores(["a", "b"], ["a"])
     with pytest.raises(InputError, match="no pair of sentences"):
         translation_scores(model(), TOKENIZER, [("", "")], reads="en", writes="xx")
-    with pytest.raises(InputError, match="does not know the language 'de'"):
+    with pytest.raises(InputError, match="does not have the language 'de'"):
         translate(model(), TOKENIZER, ["a"], reads="de", writes="xx")
 
 
@@ -96,7 +96,7 @@ def test_a_missing_package_is_named(monkeypatch: Any) -> None:
 def test_long_sentences_are_cut_with_a_warning(caplog: Any) -> None:
     found = translate(model(), TOKENIZER, ["the river " * 80], reads="en", writes="xx")
     assert len(found) == 1
-    assert "are cut there" in caplog.text
+    assert "are truncated" in caplog.text
 
 
 def test_bits_per_word_are_those_of_every_token_masked_once() -> None:

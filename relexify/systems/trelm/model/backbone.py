@@ -1,6 +1,6 @@
-"""The encoders that a TRILayer can be put into, BERT, RoBERTa and relatives, ALBERT: where each keeps its parts.
+"""The encoders to which a TRILayer can be added (BERT, RoBERTa and relatives, ALBERT), and the names of their parts.
 
-An XLM becomes a BERT before (xlm.py).
+An XLM is converted to a BERT first (xlm.py).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Family:
 
     Attributes:
         layers: The list of layers inside the encoder.
-        dense: Inside a masked language model, the linear layer of the head before its norm.
+        dense: The linear layer before the norm in the head of a masked language model.
         norm: The norm of the head.
-        head_activation: Between the dense layer and the norm; that of the config if None.
+        head_activation: The activation between the dense layer and the norm; that of the config if None.
     """
 
     layers: str
@@ -51,22 +51,22 @@ def family_of(config: PreTrainedConfig) -> Family:
     """Return the family of a config.
 
     Raises:
-        GraftError: A TRILayer cannot be put into such a model.
+        GraftError: A TRILayer cannot be added to such a model.
     """
-    kind = str(getattr(config, "model_type", None))
-    if kind not in FAMILIES or getattr(config, "is_decoder", False):
+    model_type = str(getattr(config, "model_type", None))
+    if model_type not in FAMILIES or getattr(config, "is_decoder", False):
         raise GraftError(
-            f"a TRILayer cannot be put into a model of the type {kind!r}: give a masked language model of the type "
-            f"{', '.join(FAMILIES)}, xlm"
+            f"a TRILayer cannot be put into a model of the type {model_type!r}: give a masked language model of the "
+            f"type {', '.join(FAMILIES)}, xlm"
         )
     model_kind = kind_of_config(config)
     if model_kind is not None and model_kind.fixed_vocabulary is not None:
         raise GraftError(f"a TRILayer cannot be put into a {model_kind.name}: {model_kind.fixed_vocabulary}")
-    return FAMILIES[kind]
+    return FAMILIES[model_type]
 
 
 def build_backbone(config: PreTrainedConfig, *, with_pooler: bool) -> PreTrainedModel:
-    """Return an untrained encoder without head; its pooler is needed for next sentences only."""
+    """Return an untrained encoder without a head; its pooler is needed only for next sentences."""
     return AutoModel.from_config(config, trust_remote_code=False, add_pooling_layer=with_pooler)
 
 
@@ -76,7 +76,7 @@ def encoder_layers(backbone: PreTrainedModel) -> list[nn.Module]:
 
 
 def new_layer(backbone: PreTrainedModel) -> nn.Module:
-    """Return an untrained layer of the kind that an encoder has."""
+    """Return an untrained layer of the same class as the layers of an encoder."""
     built: nn.Module = type(encoder_layers(backbone)[0])(backbone.config)
     return built
 
@@ -89,7 +89,7 @@ def position_ids(backbone: PreTrainedModel, mask: torch.Tensor) -> torch.Tensor:
         mask: 1 for tokens, 0 for padding [batch × tokens].
 
     Returns:
-        [batch × tokens], or [1 × tokens] if padding is counted too.
+        Positions [batch × tokens], or [1 × tokens] if padding is also counted.
     """
     padding = backbone.embeddings.position_embeddings.padding_idx
     if padding is None:
@@ -100,12 +100,12 @@ def position_ids(backbone: PreTrainedModel, mask: torch.Tensor) -> torch.Tensor:
 
 
 def widen(backbone: PreTrainedModel, vectors: torch.Tensor, *, bias: bool = True) -> torch.Tensor:
-    """Return embeddings in the width of the layers; only ALBERT's are narrower.
+    """Project embeddings to the width of the layers; only ALBERT's embeddings are narrower.
 
     Args:
         backbone: The encoder.
         vectors: [… × width of the embeddings].
-        bias: Add the bias of the projection, which belongs to the embedding of a sentence once.
+        bias: Add the bias of the projection, which must be added to the embedding of a sentence only once.
     """
     mapping = getattr(backbone.encoder, "embedding_hidden_mapping_in", None)
     if mapping is None:

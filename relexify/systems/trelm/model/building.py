@@ -1,8 +1,8 @@
-"""Build models with a TRILayer: from a masked language model, or from another one, for one language alone.
+"""Build a model with a TRILayer from a masked language model, or a model for one language from one with a TRILayer.
 
-The parameters start as section 3.3 says: everything that the masked language model has is copied, the TRILayer is a
-copy of the layer below it, and the language embeddings are orthogonal. The paper does not say how [P] starts: here, as
-the mean of the word embeddings.
+Parameters are initialised as in section 3.3: those of the masked language model are copied, the TRILayer is a copy of
+the layer below it, and the language embeddings are orthogonal. The paper does not specify the initial value of [P];
+here it is the mean of the word embeddings.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ def with_trilayer(
     embedding_size: int | None = None,
     seed: int = 0,
 ) -> TriLayerForMaskedLM:
-    """Put a TRILayer and language embeddings into a copy of a masked language model.
+    """Add a TRILayer and language embeddings to a copy of a masked language model.
 
     A head for next sentences is kept if the model has one. ALBERT's layers, which share their parameters, become
-    separate layers with equal parameters, since the two halves are trained apart.
+    separate layers with equal parameters, because the two halves are trained separately.
 
     Args:
         model: A BERT, RoBERTa, ALBERT or XLM with its head for masked tokens; it is not changed.
-        languages: Names of the languages: the one that the model comes from first, the one that it goes to last.
-        target: The same model with the vocabulary of the second language, as `graft` makes it: each language then has
-            its own vocabulary, and there are no language embeddings. The encoder is that of `model`.
-        trilayer: If False, leave out the TRILayer; only language embeddings are added then.
-        embedding_size: Factor the word embeddings into this many columns and a projection (the best such product, by a
-            singular value decomposition).
+        languages: Names of the languages, beginning with the source language and ending with the target language.
+        target: The same model with the vocabulary of the second language, as `graft` returns it. If given, each
+            language has its own vocabulary, and there are no language embeddings. The encoder is that of `model`.
+        trilayer: If False, add only the language embeddings, not the TRILayer.
+        embedding_size: Factor the word embeddings into a matrix with this many columns and a projection, by a singular
+            value decomposition.
         seed: Random seed of the language embeddings.
 
     Raises:
-        GraftError: A TRILayer cannot be put into such a model, or `target` has another encoder.
+        GraftError: A TRILayer cannot be added to such a model, or `target` has another encoder.
         InputError: The names of the languages or the width are invalid.
     """
     if len(languages) < 2 or len(set(languages)) < len(languages) or not all(languages):
@@ -73,7 +73,7 @@ def with_trilayer(
         built: TriLayerForMaskedLM = TriLayerForMaskedLM(config).to(model.dtype)
     encoder = built.model
     if encoder.language_embeddings is not None:
-        rows = torch.empty(encoder.language_embeddings.weight.shape)  # on the CPU: the same on every device
+        rows = torch.empty(encoder.language_embeddings.weight.shape)  # on the CPU: the same for every device
         nn.init.orthogonal_(rows, generator=torch.Generator().manual_seed(seed))
         with torch.no_grad():
             encoder.language_embeddings.weight.copy_(rows)
@@ -95,16 +95,16 @@ def with_trilayer(
 
 
 def with_one_language(model: TriLayerForMaskedLM, language: str) -> TriLayerForMaskedLM:
-    """Return a copy of a model with separate vocabularies without the other language's.
+    """Return a copy of a model with separate vocabularies that has only the vocabulary of one language.
 
-    For its own language it computes the same, bit for bit.
+    For this language, its outputs are bit-identical.
 
     Args:
-        model: It is not changed.
+        model: A model with separate vocabularies; it is not changed.
         language: Name of the language to keep.
 
     Raises:
-        InputError: The model does not know the language, or has one vocabulary for all.
+        InputError: The model does not have the language, or has one vocabulary for all languages.
     """
     index = model.config.language_index(language)
     if not model.config.separate:
@@ -183,7 +183,7 @@ def _copy_encoder(model: PreTrainedModel, backbone: PreTrainedModel) -> None:
 
 
 def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
-    """Copy the head for masked tokens, as far as shapes agree, and the one for next sentences."""
+    """Copy the parts of the head for masked tokens that have the same shape, and the head for next sentences."""
     family = family_of(model.config)
     if getattr(model.config, "head_transform", True):
         built.head.dense.load_state_dict(model.get_submodule(family.dense).state_dict())
@@ -201,23 +201,23 @@ def _copy_head(model: PreTrainedModel, built: TriLayerForMaskedLM) -> None:
 
 def _copy_vocabulary(model: PreTrainedModel, words: nn.Embedding, decoder: nn.Linear) -> None:
     """Copy the word embeddings, output embedding and output bias of a model."""
-    own = model.get_output_embeddings()
+    model_decoder = model.get_output_embeddings()
     with torch.no_grad():
         words.weight.copy_(model.get_input_embeddings().weight)
-        decoder.weight.copy_(own.weight)
-        decoder.bias.copy_(own.bias)
+        decoder.weight.copy_(model_decoder.weight)
+        decoder.bias.copy_(model_decoder.bias)
 
 
 def _factor_embeddings(built: TriLayerForMaskedLM, model: PreTrainedModel) -> None:
-    """Set narrow word embeddings, if there are any, and both projections to the best product: E ≈ (U S) Vᵀ.
+    """Set narrow word embeddings, if there are any, and both projections to the best approximation E ≈ (U S) Vᵀ.
 
-    The head is narrowed by the transpose of the projection that widens the embeddings.
+    The projection in the head is the transpose of the projection of the embeddings.
     """
     size, widening, narrowing = built.config.embedding_size, built.model.widening, built.head.narrowing
     if widening is None or narrowing is None:
         return
     words, scoring = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    # In double precision on the CPU, so that every device gives the same bits.
+    # In double precision on the CPU, so that the result is the same for every device.
     left, values, right = torch.linalg.svd(words.detach().double().cpu(), full_matrices=False)
     with torch.no_grad():
         built.get_input_embeddings().weight.copy_(left[:, :size] * values[:size])
@@ -237,10 +237,10 @@ def _check_target(source: PreTrainedModel, target: PreTrainedModel) -> None:
     Raises:
         GraftError: The two do not share an encoder.
     """
-    kinds = [str(getattr(model.config, "model_type", None)) for model in (source, target)]
-    if kinds[0] != kinds[1]:
+    types = [str(getattr(model.config, "model_type", None)) for model in (source, target)]
+    if types[0] != types[1]:
         raise GraftError(
-            f"the models are a {kinds[0]} and a {kinds[1]}: give two of one family, the second made from the first"
+            f"the models are a {types[0]} and a {types[1]}: give two of one family, the second made from the first"
         )
     family_of(target.config)
     if target.get_output_embeddings() is None:

@@ -20,12 +20,12 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
 
     Attributes:
         backbone: The config of the encoder around the TRILayer.
-        languages: Names of the languages, in the order of their embeddings; text without a language is of the last.
+        languages: Names of the languages, in the order of their embeddings; text without a language is in the last one.
         trilayer: Whether there is a TRILayer; without it, only language embeddings are added to the backbone.
         vocabularies: `joint`: one vocabulary, and language embeddings. `separate`: a vocabulary and word embeddings for
             every language, and no language embeddings (section 6.3, CdLM*).
-        source_vocab_size: With separate vocabularies, the size of the first language's; the backbone has the last
-            one's. None if there is no other language, as in an export.
+        source_vocab_size: With separate vocabularies, the size of the first language's vocabulary; the backbone has the
+            size of the last language's. None if there is no other language, as in an export.
         embedding_size: Width of the word embeddings, if a projection widens them to the width of the backbone.
         next_sentence: Whether there is a head for next sentences.
         initializer_range: Standard deviation of untrained parameters.
@@ -46,7 +46,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         initializer_range: float = 0.02,
         **rest: Any,
     ) -> None:
-        # A config that is read from json has its sub-config as a dict; transformers also builds one without any.
+        # If a config is read from json, its sub-config is a dict; transformers also creates configs without arguments.
         self.backbone: Any = AutoConfig.for_model(**backbone) if isinstance(backbone, dict) else backbone
         self.languages = list(languages)
         self.trilayer = trilayer
@@ -65,7 +65,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
 
     @property
     def vocab_size(self) -> int:
-        """Size of the joint vocabulary, or of the last language's."""
+        """Size of the joint vocabulary, or of the last language's vocabulary."""
         return int(self.backbone.vocab_size)
 
     @vocab_size.setter
@@ -89,18 +89,18 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
 
     @property
     def max_position_embeddings(self) -> int:
-        """Positions of the backbone, less the one of the placeholder [P] if there is a TRILayer."""
+        """Number of positions of the backbone, minus one for the placeholder [P] if there is a TRILayer."""
         return int(self.backbone.max_position_embeddings) - self.trilayer
 
     def language_index(self, language: str | None) -> int:
-        """Return the index of a language by its name; the last one's if no name is given.
+        """Return the index of a language by its name, or that of the last language if no name is given.
 
         Raises:
-            InputError: The model does not know the language.
+            InputError: The model does not have the language.
         """
         if language is None:
             return len(self.languages) - 1
         if language not in self.languages:
-            known = ", ".join(map(repr, self.languages))
-            raise InputError(f"the model does not know the language {language!r}: give one of {known}")
+            available = ", ".join(map(repr, self.languages))
+            raise InputError(f"the model does not have the language {language!r}: give one of {available}")
         return self.languages.index(language)

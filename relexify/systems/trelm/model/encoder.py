@@ -1,8 +1,8 @@
 """The encoder with the TRILayer (section 3.2): the two halves of a BERT with one more layer between them.
 
-N layers of a BERT, RoBERTa or ALBERT are cut into two halves, and the TRILayer is placed between them, which makes
-N + 1. The lower half reads a sentence; its states are re-ordered by O, a word alignment, into the order and length of
-the translation. Re-ordering loses the positions, so position and (target) language are added again:
+The N layers of a BERT, RoBERTa or ALBERT are split into two halves, and the TRILayer is placed between them, for a
+total of N + 1 layers. The lower half reads a sentence; its states are re-ordered by a word alignment O into the order
+and length of the translation. Re-ordering loses the positions, so position and (target) language are added again:
 
     E_inp = E_word + E_seg + E_pos + E_lng                 the sentence X, with the placeholder [P] after it
     H     = lower half(E_inp)                              [batch × source + 1 × width]
@@ -10,7 +10,7 @@ the translation. Re-ordering loses the positions, so position and (target) langu
     H_TL  = TRANSFORMER_TL(H^O + E_lng(Y) + E_pos)         the TRILayer
     out   = upper half(H_TL)                               [batch × target × width]
 
-Without O the order stays as it is, so masked language modelling is the same forward pass.
+Without O, the order is not changed, so masked language modelling uses the same forward pass.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 UNALIGNED = -1
-"""In O, a target position without a source position; it takes the state of the placeholder [P]."""
+"""In O, marks a target position without a source position; it gets the state of the placeholder [P]."""
 
 
 class LanguageEmbedding(nn.Embedding):
@@ -94,7 +94,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         self.placeholder: nn.Parameter | None = None
         if config.trilayer:
             self.trilayer = new_layer(self.backbone)
-            # [P] is a word embedding that no token has, so that no tokenizer needs to change.
+            # [P] is a word embedding without a token, so that no tokenizer needs to be changed.
             self.placeholder = nn.Parameter(torch.zeros(embeddings.word_embeddings.embedding_dim))
         self.post_init()
 
@@ -133,8 +133,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
             language: Name of the language of all rows, as input and as output; the last language if neither this nor
                 `languages` is given.
             languages: Index of the language of every row [batch], or of every token [batch × source].
-            order: O: for every target position the source position that it is aligned to, from 0, or `UNALIGNED`
-                [batch × target]. If None, the order stays as it is.
+            order: O: for every target position, the source position that it is aligned to, from 0, or `UNALIGNED`
+                [batch × target]. If None, the order is not changed.
             target_attention_mask: 1 for target positions, 0 for (right) padding; needed if O is padded
                 [batch × target].
             target_languages: As `languages`, for the target sentence; the same as `languages` if None.
@@ -172,7 +172,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
 
     @property
     def _max_tokens(self) -> int:
-        """Tokens that a sentence may have: RoBERTa's first positions are unused, and [P] takes one."""
+        """Maximum number of tokens of a sentence: RoBERTa's first positions are unused, and [P] takes one position."""
         table = self.backbone.embeddings.position_embeddings
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         return int(table.num_embeddings) - first - (self.trilayer is not None)
@@ -196,15 +196,15 @@ class TriLayerModel(TriLayerPreTrainedModel):
         return vectors
 
     def _embed_words(self, input_ids: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """Return E_word, each token's from the table of its language [batch × tokens × width]."""
+        """Return E_word [batch × tokens × width], using for each token the table of its language."""
         words: torch.Tensor
         if self.source_words is None:
             words = self.backbone.embeddings.word_embeddings(input_ids)
             return words
         indices = (indices if indices.dim() == 2 else indices[:, None]).expand(input_ids.shape)
         is_source = indices != len(self.config.languages) - 1
-        # Both tables are read at all positions, with id 0 where the token is the other language's: an id may exceed
-        # the other vocabulary, and indexing by a mask would give shapes that depend on the data.
+        # Look up all positions in both tables, with id 0 for tokens of the other language, whose ids may be too large.
+        # Selecting positions by a mask instead would give shapes that depend on the data.
         words = self.backbone.embeddings.word_embeddings(input_ids.masked_fill(is_source, 0))
         others = self.source_words(input_ids.masked_fill(~is_source, 0)).to(words.dtype)
         return torch.where(is_source[..., None], others, words)
@@ -223,7 +223,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         types: torch.Tensor | None,
         indices: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return E_inp of the sentence and, if there is a TRILayer, of [P] after it; and their attention mask.
+        """Return E_inp of the sentence and, with a TRILayer, of [P] after it, and their attention mask.
 
         Args:
             input_ids: Tokens [batch × source].
@@ -248,10 +248,10 @@ class TriLayerModel(TriLayerPreTrainedModel):
             words = torch.cat([words, self.placeholder.to(words.dtype).expand(rows, 1, -1)], dim=1)
             if language is not None and language.shape[1] > 1:
                 language = torch.cat([language, language[:, :1]], dim=1)
-            # [P] is the last column, also of a padded row, but its position is the one after the row's last token.
+            # [P] is always in the last column, even if a row is padded, but its position is that after the last token.
             positions = positions.expand(rows, -1)
-            seen = positions if mask is None else positions * mask.to(positions.dtype)
-            after = seen.max(dim=1, keepdim=True).values + 1
+            of_tokens = positions if mask is None else positions * mask.to(positions.dtype)
+            after = of_tokens.max(dim=1, keepdim=True).values + 1
             positions = torch.cat([positions, after], dim=1)
             types = torch.cat([types, torch.zeros_like(types[:, :1])], dim=1)
             mask = None if mask is None else torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
@@ -264,18 +264,18 @@ class TriLayerModel(TriLayerPreTrainedModel):
         return widen(self.backbone, embedded), mask
 
     def _add_again(self, hidden: torch.Tensor, language: torch.Tensor | None, position: torch.Tensor) -> torch.Tensor:
-        """Return H^O + E_lng + E_pos; narrower embeddings (ALBERT) are widened like those of words."""
+        """Return H^O + E_lng + E_pos; narrower embeddings (ALBERT) are projected like word embeddings."""
         if position.shape[-1] == hidden.shape[-1]:
             if language is not None:
                 hidden = hidden + language.to(hidden.dtype)
             return hidden + position.to(hidden.dtype)
-        again = position if language is None else language + position
-        return hidden + widen(self.backbone, again, bias=False).to(hidden.dtype)
+        narrow = position if language is None else language + position
+        return hidden + widen(self.backbone, narrow, bias=False).to(hidden.dtype)
 
     def _run_layers(
         self, hidden: torch.Tensor, layers: list[nn.Module], mask: torch.Tensor | None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Run layers one after the other; return the last state, and the states after every layer."""
+        """Run layers one after another; return the last state, and the states after every layer."""
         visible = create_bidirectional_mask(config=self.backbone.config, inputs_embeds=hidden, attention_mask=mask)
         states = []
         for layer in layers:
@@ -285,8 +285,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the word embeddings of the backbone; with separate vocabularies, those of the last language."""
-        found: nn.Module = self.backbone.embeddings.word_embeddings
-        return found
+        embeddings: nn.Module = self.backbone.embeddings.word_embeddings
+        return embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the word embeddings of the backbone."""
@@ -294,7 +294,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
 
 
 def reorder(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Return H^O: for every target position the state of the source position that it is aligned to.
+    """Return H^O: for every target position, the state of the source position that it is aligned to.
 
     Args:
         states: H of a source sentence, with the placeholder in the last column [batch × source + 1 × width].
@@ -313,10 +313,11 @@ def check_order(order: torch.Tensor, source_mask: torch.Tensor, max_tokens: int)
     Args:
         order: As in `reorder` [batch × target].
         source_mask: 1 for tokens, 0 for padding [batch × source].
-        max_tokens: Positions that the model has.
+        max_tokens: Maximum number of positions of the model.
 
     Raises:
-        InputError: It has another number of rows, too many positions, or points outside its source sentence.
+        InputError: O has a wrong number of rows or too many positions, or refers to a position outside its source
+            sentence.
     """
     if order.dim() != 2 or len(order) != len(source_mask):
         raise InputError(

@@ -1,7 +1,7 @@
 """A model with a TRILayer and its tokenizers on disk.
 
 OUTPUT/config.json, model.safetensors   all languages
-OUTPUT/tokenizer.json                   of the joint vocabulary, or of the last language's if each has its own
+OUTPUT/tokenizer.json                   the joint tokenizer, or that of the last language if each has its own
 OUTPUT/languages/en                     the tokenizer of the first language, if each has its own
 """
 
@@ -22,14 +22,14 @@ from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 __all__ = ["Tokenizers", "check_tokenizers", "load_tokenizers", "save_with_tokenizers"]
 
 Tokenizers = tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast]
-"""The tokenizers of the source and the target language; the same one twice if the vocabulary is joint."""
+"""The tokenizers of the source and the target language; if the vocabulary is joint, both are the same."""
 
 
 def load_tokenizers(folder: str | Path, config: TriLayerConfig) -> Tokenizers:
-    """Load the tokenizers of a model's first language and of its last.
+    """Load the tokenizers of a model's first and last language.
 
     Raises:
-        InputError: One is missing or damaged.
+        InputError: A tokenizer is missing or damaged.
     """
     last = load_tokenizer(folder)
     if config.source_vocab_size is None:

@@ -1,7 +1,7 @@
-"""The head on the TRILayer encoder for masked tokens and translations, and that for next sentences.
+"""The heads of the TRILayer encoder: one for masked tokens and translations, and one for next sentences.
 
-One head predicts both masked tokens and the translation: CdLM's loss is the cross entropy of every token y_i of the
-target sentence at target position i, MLM's that of the masked positions (section 3.2, L_ULM).
+The same head predicts masked tokens and translations: the loss of CdLM is the cross entropy of every token y_i of the
+target sentence at target position i, and that of MLM the cross entropy at the masked positions (section 3.2, L_ULM).
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ __all__ = [
 class MaskedHead(nn.Module):
     """Scores of tokens: dense, activation, norm and output embedding, as in BERT, RoBERTa and ALBERT.
 
-    XLM has the output embedding only.
-    With `embedding_size`, a projection narrows the state to the width of the output embedding. With separate
-    vocabularies, `source_decoder` is the output embedding of the first language.
+    XLM has only the output embedding. With `embedding_size`, a projection reduces the state to the width of the output
+    embedding. With separate vocabularies, `source_decoder` is the output embedding of the first language.
     """
 
     def __init__(self, config: TriLayerConfig) -> None:
@@ -61,8 +60,9 @@ class MaskedHead(nn.Module):
 
         Args:
             hidden: Last states [batch × target × width].
-            is_source: With separate vocabularies, whether a position is of the first language: one value for all, or
-                [batch × target]. If positions differ, the logits of the smaller vocabulary end with minus infinity.
+            is_source: With separate vocabularies, whether a position is in the first language: one value for all
+                positions, or [batch × target]. In the latter case, the logits of the smaller vocabulary are padded with
+                minus infinity.
         """
         hidden = self.norm(self.activation(self.dense(hidden)))
         if self.narrowing is not None:
@@ -85,8 +85,8 @@ class TriLayerOutput(ModelOutput):  # type: ignore[misc]
     Attributes:
         loss: Mean cross entropy of the labels, plus that of the next sentences.
         logits: Scores of tokens [batch × target × vocabulary]. While the training engine computes the loss, the head
-            passes its input on, and these are the hidden states [batch × target × width] that it would score.
-        next_sentence_logits: Scores that the second segment follows the first, and that it does not [batch × 2].
+            returns its input, so these are the hidden states before the output embedding [batch × target × width].
+        next_sentence_logits: Scores for the second segment following the first, and for not following it [batch × 2].
         hidden_states: States of the embeddings and of all layers, if requested.
     """
 
@@ -97,7 +97,7 @@ class TriLayerOutput(ModelOutput):  # type: ignore[misc]
 
 
 class TriLayerForMaskedLM(TriLayerPreTrainedModel):
-    """The encoder with a head for tokens and, if the config says so, one for next sentences."""
+    """The encoder with a head for tokens and, depending on the config, one for next sentences."""
 
     _tied_weights_keys = {  # noqa: RUF012 (name and type are fixed by transformers)
         "head.decoder.weight": "model.backbone.embeddings.word_embeddings.weight"
@@ -106,8 +106,8 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
         if config.source_vocab_size is not None:
-            own = {"head.source_decoder.weight": "model.source_words.weight"}
-            self._tied_weights_keys = type(self)._tied_weights_keys | own
+            source_keys = {"head.source_decoder.weight": "model.source_words.weight"}
+            self._tied_weights_keys = type(self)._tied_weights_keys | source_keys
         self.model = TriLayerModel(config)
         self.head = MaskedHead(config)
         self.next_sentence = nn.Linear(config.hidden_size, 2) if config.next_sentence else None
@@ -133,14 +133,14 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
             input_ids: As for `TriLayerModel` [batch × source].
             attention_mask: As for `TriLayerModel`.
             token_type_ids: As for `TriLayerModel`.
-            bridge: BRLM: the position whose last state predicts the token of a position; its own if None
-                [batch × target].
-            labels: Tokens of the target sentence, -100 where none is predicted [batch × target].
+            bridge: For BRLM, the position whose last state predicts the token at a position [batch × target]; if None,
+                each position predicts its own token.
+            labels: Tokens of the target sentence, -100 where no token is predicted [batch × target].
             language: As for `TriLayerModel`.
             languages: As for `TriLayerModel`.
             target_languages: As for `TriLayerModel`.
             next_sentence_label: 0 if the second segment follows the first, 1 if it does not [batch].
-            **inputs: Whatever else `TriLayerModel` takes, such as the order O of the target sentence.
+            **inputs: Other arguments of `TriLayerModel`, such as the order O of the target sentence.
 
         Raises:
             InputError: The sentence is too long, or the order does not fit it.
@@ -174,7 +174,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         target_languages: torch.Tensor | None = None,
         **rest: Any,
     ) -> torch.Tensor | bool:
-        """Return which target positions are of the first language, if the vocabularies are separate.
+        """Return whether target positions are in the first language; False if the vocabulary is joint.
 
         Args:
             shape: Rows and target positions.
@@ -196,15 +196,15 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
 
     def loss_heads(self) -> list[nn.Linear]:
         """Return the output embeddings; see `relexify.training.protocol.MultiHeadModel`."""
-        own = self.head.source_decoder
-        return [self.head.decoder] if own is None else [self.head.decoder, own]
+        source_decoder = self.head.source_decoder
+        return [self.head.decoder] if source_decoder is None else [self.head.decoder, source_decoder]
 
     def labels_by_head(self, labels: torch.Tensor, **batch: Any) -> list[tuple[nn.Linear, torch.Tensor]]:
-        """Return every head that has labels, with the labels of its own vocabulary.
+        """Return every head that has labels, with the labels from its own vocabulary.
 
         Args:
             labels: Tokens to predict [batch × target].
-            **batch: Whatever else the batch has.
+            **batch: The other arrays of the batch.
         """
         if self.head.source_decoder is None:
             return [(self.head.decoder, labels)]
@@ -220,8 +220,8 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         """Return the mean loss of next sentences; see `relexify.training.protocol.RowLabelModel`.
 
         Args:
-            output: What `forward` returned.
-            **batch: What it was given, `next_sentence_label` among it.
+            output: The output of `forward`.
+            **batch: The arguments of `forward`, including `next_sentence_label`.
         """
         label = batch.get("next_sentence_label")
         if label is None or output.next_sentence_logits is None:

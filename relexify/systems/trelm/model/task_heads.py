@@ -1,4 +1,4 @@
-"""Heads for tasks on the TRILayer encoder, each as BERT has it."""
+"""Heads for tasks on the TRILayer encoder; each is the same as BERT's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _FirstTokenModel(TriLayerPreTrainedModel):
-    """Scores of whole texts, as BERT computes them: the state of the first token, a tanh layer and a linear one."""
+    """Scores of whole texts, as in BERT: the state of the first token, a tanh layer and a linear layer."""
 
     def __init__(self, config: TriLayerConfig, scores: int) -> None:
         super().__init__(config)
@@ -50,7 +50,7 @@ class _FirstTokenModel(TriLayerPreTrainedModel):
 
 
 class TriLayerForSequenceClassification(_FirstTokenModel):
-    """One answer for a text."""
+    """Text classification: one label for a text."""
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config, config.num_labels)
@@ -64,7 +64,7 @@ class TriLayerForSequenceClassification(_FirstTokenModel):
         Args:
             input_ids: Texts, or pairs of texts [batch × tokens].
             labels: Indices of the right answers, or numbers if `problem_type` is regression [batch].
-            **arrays: Whatever else `TriLayerModel` takes.
+            **arrays: Other arguments of `TriLayerModel`.
         """
         logits = self.score(input_ids, **arrays)
         loss = None
@@ -76,7 +76,7 @@ class TriLayerForSequenceClassification(_FirstTokenModel):
 
 
 class TriLayerForMultipleChoice(_FirstTokenModel):
-    """One of several texts, the one with the highest score."""
+    """Multiple choice: one of several texts, the one with the highest score."""
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config, 1)
@@ -104,7 +104,7 @@ class TriLayerForMultipleChoice(_FirstTokenModel):
 
 
 class TriLayerForTokenClassification(TriLayerPreTrainedModel):
-    """One answer for every token."""
+    """Token classification: one label for every token."""
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
@@ -122,7 +122,7 @@ class TriLayerForTokenClassification(TriLayerPreTrainedModel):
         Args:
             input_ids: Texts [batch × tokens].
             labels: Indices of the right answers, -100 for tokens without one [batch × tokens].
-            **arrays: Whatever else `TriLayerModel` takes.
+            **arrays: Other arguments of `TriLayerModel`.
         """
         logits = self.classifier(self.dropout(self.model(input_ids, **arrays).last_hidden_state))
         loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
@@ -130,7 +130,7 @@ class TriLayerForTokenClassification(TriLayerPreTrainedModel):
 
 
 class TriLayerForQuestionAnswering(TriLayerPreTrainedModel):
-    """The first and the last token of an answer in a text."""
+    """Question answering: the first and the last token of an answer in a text."""
 
     def __init__(self, config: TriLayerConfig) -> None:
         super().__init__(config)
@@ -145,13 +145,13 @@ class TriLayerForQuestionAnswering(TriLayerPreTrainedModel):
         end_positions: torch.Tensor | None = None,
         **arrays: Any,
     ) -> QuestionAnsweringModelOutput:
-        """Return the scores of all tokens to be the first and the last one [batch × tokens] each.
+        """Return the scores of each token for being the first and the last token of the answer [batch × tokens] each.
 
         Args:
             input_ids: Questions with texts [batch × tokens].
             start_positions: Positions of the first tokens of the answers [batch].
             end_positions: Positions of the last ones [batch].
-            **arrays: Whatever else `TriLayerModel` takes.
+            **arrays: Other arguments of `TriLayerModel`.
         """
         start, end = self.classifier(self.model(input_ids, **arrays).last_hidden_state).unbind(-1)
         loss = None
@@ -161,8 +161,8 @@ class TriLayerForQuestionAnswering(TriLayerPreTrainedModel):
 
 
 def _dropout(config: TriLayerConfig) -> float:
-    given = getattr(config.backbone, "classifier_dropout", None)
-    return float(config.backbone.hidden_dropout_prob if given is None else given)
+    classifier_dropout = getattr(config.backbone, "classifier_dropout", None)
+    return float(config.backbone.hidden_dropout_prob if classifier_dropout is None else classifier_dropout)
 
 
 AutoModelForMultipleChoice.register(TriLayerConfig, TriLayerForMultipleChoice, exist_ok=True)

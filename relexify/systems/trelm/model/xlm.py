@@ -1,6 +1,6 @@
-"""XLM as a BERT: it computes the same under other names, except that its head scores the last states as they are.
+"""Convert XLM to a BERT, which computes the same, except that the head of XLM scores the last states directly.
 
-A layer of XLM is four modules in four lists; a TRILayer needs layers that are modules.
+A layer of XLM consists of four modules in four lists, but a TRILayer needs layers that are single modules.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LAYER = {
 
 
 def backbone_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return the config of the encoder that a TRILayer is put into: of an XLM, that of a BERT; else the same.
+    """Return the config of the encoder to which a TRILayer is added: that of a BERT for an XLM, otherwise the same.
 
     Raises:
-        GraftError: It is an XLM that is not a masked language model of one language.
+        GraftError: The config is that of an XLM which is not a masked language model of one language.
     """
     if not isinstance(config, XLMConfig):
         return config
@@ -60,10 +60,10 @@ def backbone_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def as_bert(model: PreTrainedModel) -> PreTrainedModel:
-    """Return an XLM as a BERT with the same scores, whose head has no transform; any other model as it is.
+    """Return an XLM as a BERT with the same scores, whose head has no transform; other models are returned unchanged.
 
     Raises:
-        GraftError: It is an XLM that is not a masked language model of one language.
+        GraftError: The model is an XLM which is not a masked language model of one language.
     """
     if not isinstance(model, XLMWithLMHeadModel):
         return model
@@ -80,8 +80,8 @@ def as_bert(model: PreTrainedModel) -> PreTrainedModel:
     ]
     for number, layer in enumerate(bert.bert.encoder.layer):
         pairs += [(inner.get_submodule(xlm.format(number)), layer.get_submodule(name)) for xlm, name in _LAYER.items()]
-    for from_xlm, of_bert in pairs:
-        of_bert.load_state_dict(from_xlm.state_dict())
+    for xlm_module, bert_module in pairs:
+        bert_module.load_state_dict(xlm_module.state_dict())
     nn.init.zeros_(embeddings.token_type_embeddings.weight)  # XLM has no segments
     bert.to(model.device).eval()
     return bert

@@ -62,9 +62,9 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
 def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path, rejects):
     held_out = ("--held-out", world.corpus)
     rejects(("evaluate", both[0], *held_out), "is a bilingual model", "en or xx")
-    rejects(("evaluate", both[0], *held_out, "--language", "de"), "does not know the language 'de'")
+    rejects(("evaluate", both[0], *held_out, "--language", "de"), "does not have the language 'de'")
     rejects(("evaluate", world.gpt2, *held_out, "--language", "de"), "not a bilingual model")
-    rejects(("export", both[0], "de", tmp_path / "de"), "does not know the language 'de'")
+    rejects(("export", both[0], "de", tmp_path / "de"), "does not have the language 'de'")
     rejects(("export", world.gpt2, "en", tmp_path / "en"), "holds no bilingual model")
     rejects(("train", both[0], tmp_path / "t", "--corpus", world.corpus), "is a bilingual model", "relexify export")
     texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)

@@ -81,7 +81,7 @@ def test_bad_input_is_rejected_in_a_sentence_and_leaves_nothing(world, compresse
     rejects(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--equal-size"), "9 codes", "20 rows")
     rejects(("compress", world.gpt2, out, "--k", 99), "cut into 99 parts", "from 1 to 32")
     rejects(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
-    rejects(("compress", compressed[0], out), "compressed already", "expand")
+    rejects(("compress", compressed[0], out), "already compressed", "expand")
     rejects(("compress", tmp_path / "none", out), "no folder")
     rejects(("compress", world.gpt2, out, "--set", f"codes_from={world.bert}"), "rows", "same")
     rejects(("compress", world.gpt2, compressed[0]), "exists already", "--overwrite")

@@ -381,5 +381,5 @@ def test_conflicting_tables_are_rejected(texts: Texts, tmp_path: Path) -> None:
     file.write_text(file.read_text() + "\n[training]\nsteps = 3\n")
     with pytest.raises(InputError, match=r"\[trelm\] and \[training\] do not go together"):
         read_recipe(file)
-    with pytest.raises(InputError, match="lacks bitext"):
+    with pytest.raises(InputError, match="needs bitext"):
         trelm_run.run_trelm(texts.model, tmp_path / "o", "x", Trelm(source_corpus="y"))

@@ -89,7 +89,7 @@ def test_each_language_is_scored_and_exported(texts: Texts, whole: tuple[Path, A
         assert numbers[0]
         assert numbers[0][:2] == numbers[1][:2]
     rejected = relexify("export", output, "de", tmp_path / "de")
-    assert (rejected.status, "does not know the language 'de'" in rejected.err) == (2, True)
+    assert (rejected.status, "does not have the language 'de'" in rejected.err) == (2, True)
 
 
 def test_invalid_combinations_are_rejected_before_any_work(texts: Texts, grafted: Path, tmp_path: Path) -> None:  # noqa: F811

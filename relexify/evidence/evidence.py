@@ -27,7 +27,7 @@ class Evidence:
 
     Attributes:
         corpus: Text in the target language to train on.
-        held_out: Text in the target language to score on; if it is scored, it shares no line with the corpus.
+        held_out: Text in the target language to score on; its lines are left out of the corpus.
         source_corpus: Text in the source model's language.
         source_held_out: Text in the source model's language to score on; None if it is not scored.
         lexicon: A bilingual dictionary, source word first.
@@ -101,20 +101,25 @@ def open_evidence(
     text = Corpus.open(corpus)
     if held_out is None:
         training, scored_text = text.split(HELD_OUT_EVERY)
+        text = training
     else:
-        training, scored_text = text, Corpus.open(held_out)
-        if scored:
-            training = training.ensure_not_held_out(scored_text).without(scored_text)
-    training.ensure_text()
+        scored_text = Corpus.open(held_out)
+        training = text.ensure_not_held_out(scored_text).without(scored_text)
+    # Not `training`, to read the held-out text only once the work has begun
+    text.ensure_text()
     if dictionary is not None:
-        dictionary = dictionary.spelled_like(training.sample_bytes(_FORM_BYTES))
+        dictionary = dictionary.spelled_like(text.sample_bytes(_FORM_BYTES))
     source_text = None if source_corpus is None else Corpus.open(source_corpus)
     source_scored_text = None if source_held_out is None else Corpus.open(source_held_out)
-    if source_text is not None and source_scored_text is None and source_scored:
-        source_text, source_scored_text = source_text.split(HELD_OUT_EVERY)
     for each in (source_text, source_scored_text):
         if each is not None:
             each.ensure_text()
+    if source_text is not None and source_scored_text is not None:
+        source_text = source_text.without(source_scored_text)
+    elif source_text is not None and source_scored:
+        source_text, source_scored_text = source_text.split(HELD_OUT_EVERY)
+        source_text.ensure_text()
+        source_scored_text.ensure_text()
     if scored:
         try:
             scored_text.ensure_text()

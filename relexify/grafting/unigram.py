@@ -193,8 +193,9 @@ def find_unigram_prior(
     has_bias = source is None and _output_bias(model) is not None
     unseen = torch.empty(0, dtype=torch.long)
     if not has_bias:  # rows of special tokens that the text lacks, as those of a chat template, are used in other text
-        forms = vocabulary_of(tokenizer).forms[: len(counts)]
-        unseen = torch.tensor([id for id, form in enumerate(forms) if form.is_special and not counts[id]]).long()
+        vocabulary = vocabulary_of(tokenizer)
+        special = [id for id, form in enumerate(vocabulary.forms) if form.is_special and vocabulary.tokens[id]]
+        unseen = torch.tensor([id for id in special if id < len(counts) and not counts[id]]).long()
 
     # If the model scales its logits down, the full correction may change tied rows too much. Then try without the
     # factor.

@@ -91,7 +91,8 @@ def _choose_integer_product(width: int) -> Callable[[np.ndarray], IntegerProduct
         has_tensors = hasattr(torch, "_make_per_tensor_quantized_tensor")
         has_engine = "onednn" in torch.backends.quantized.supported_engines
         return _quantised_linear if has_tensors and has_engine else None
-    if not hasattr(torch, "_int_mm"):
+    # Without oneDNN, torch computes them a hundred times more slowly.
+    if not hasattr(torch, "_int_mm") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None
     # x86 CPUs without VNNI add pairs of products in 16 bits, and large sums saturate. Test it with the largest values.
     largest = torch.full((16, width), LEVELS, dtype=torch.int8)

@@ -216,7 +216,7 @@ def check_loadable(name: str | Path) -> str:
     kind = kind_of_folder(path)
     if kind is not None and kind.needs_language:
         raise InputError(
-            f"{path} is a {kind.name}: choose a language ({' or '.join(kind.languages(path))}; `language`), "
+            f"{path} is a {kind.name}: choose a language ({' or '.join(kind.languages(path))}; --language), "
             "or write one of them as a separate model (relexify export)"
         )
     if kind is not None:

@@ -36,7 +36,7 @@ MASK_STRIDE = 7
 UNKNOWN_SHARE = 0.01
 """Share of unknown tokens above which a warning is logged."""
 NORMALISED_SHARE = 0.02
-"""Share of the bytes of a text that a normaliser may add or remove; above it, a warning is logged."""
+"""Share of the bytes of a text that a normaliser may remove; above it, a warning is logged."""
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def warn_about_unknown(tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -
 
 
 def warn_about_normalisation(tokenizer: PreTrainedTokenizerFast, lines: Sequence[str]) -> None:
-    """Warn if the tokenizer shortens a text before it reads it, since bits are divided by the bytes of the whole text.
+    """Warn if the tokenizer shortens a text before it reads it: bits are divided by the bytes of the whole text.
 
     Args:
         tokenizer: The tokenizer.
@@ -140,10 +140,11 @@ def warn_about_normalisation(tokenizer: PreTrainedTokenizerFast, lines: Sequence
     before, after = (
         sum(len("".join(text.split()).encode()) for text in texts) for texts in (lines, map(normalise, lines))
     )
-    if abs(before - after) > NORMALISED_SHARE * before:
+    if before - after > NORMALISED_SHARE * before:
         logger.warning(
-            "the tokenizer normalises the text to %.0f %% of its bytes before it reads it: compare these bits per byte "
-            "only with those of tokenizers that do the same",
+            "the tokenizer (%s tokens) normalises the text to %.0f %% of its bytes before it reads it: compare these "
+            "bits per byte only with those of tokenizers that do the same",
+            f"{len(tokenizer):,}",
             100 * after / before,
         )
 

@@ -68,12 +68,12 @@ class Corpus:
     Attributes:
         sources: Files, data sets or text in memory, in order.
         parts: The selected parts, each a part of the previous one; empty for the whole text.
-        excluded: Text whose paragraphs are left out.
+        excluded: Texts whose paragraphs are left out.
     """
 
     sources: tuple[Source, ...]
     parts: tuple[Part, ...] = ()
-    excluded: Corpus | None = None
+    excluded: tuple[Corpus, ...] = ()
 
     @classmethod
     def open(cls, source: TextSource, *, text_field: str = "text") -> Corpus:
@@ -118,7 +118,6 @@ class Corpus:
             NoText: The corpus contains no text.
         """
         empty = True
-        left_out = self._left_out
         for source in self.sources:
             for document in source.documents():
                 if self.parts:
@@ -126,13 +125,13 @@ class Corpus:
                     if not all(part.holds(encoded) for part in self.parts):
                         continue
                 for line in _lines(document):
-                    if left_out and paragraph_digest(line) in left_out:
+                    if self.excluded and self._is_excluded(line):
                         continue
                     empty = False
                     yield line
         if empty:
             # If there is no text without the selection either, these raise the message for that.
-            if self.excluded is not None:
+            if self.excluded:
                 Corpus(self.sources, self.parts).ensure_text()
             elif self.parts:
                 Corpus(self.sources).ensure_text()
@@ -152,8 +151,13 @@ class Corpus:
         return self._part(training), self._part(held_out)
 
     def without(self, held_out: Corpus) -> Corpus:
-        """Leave out the paragraphs of a held-out text, whatever their Unicode form and the white space around them."""
-        return replace(self, excluded=held_out)
+        """Leave out the paragraphs of a held-out text, whatever their Unicode form and the white space around them.
+
+        The held-out text is read when the corpus is. The other side of a split is not, because no document is on both.
+        """
+        if held_out.sources == self.sources and any(map(_are_disjoint, self.parts, held_out.parts)):
+            return self
+        return replace(self, excluded=(*self.excluded, held_out))
 
     def subsample(self, limit: int, seed: int = 0) -> Corpus:
         """Select about `limit` bytes of text (UTF-8, with a newline after each paragraph).
@@ -279,15 +283,19 @@ class Corpus:
     @cached_property
     def _fingerprint(self) -> str:
         prints = [source.fingerprint() for source in self.sources]
-        if self.excluded is not None:
-            prints.append(f"without {self.excluded.fingerprint()}")
+        prints += [f"without {text.fingerprint()}" for text in self.excluded]
         if len(prints) == 1 and not self.parts:
             return prints[0]
         return hashlib.sha256("\n".join([*prints, *map(repr, self.parts)]).encode()).hexdigest()
 
     @cached_property
-    def _left_out(self) -> frozenset[bytes]:
-        return frozenset(map(paragraph_digest, self.excluded)) if self.excluded is not None else frozenset()
+    def _digests(self) -> frozenset[bytes]:
+        """The digests of all paragraphs, for texts that are left out of others."""
+        return frozenset(map(paragraph_digest, self))
+
+    def _is_excluded(self, paragraph: str) -> bool:
+        digest = paragraph_digest(paragraph)
+        return any(digest in text._digests for text in self.excluded)
 
     @cached_property
     def text_bytes(self) -> int:
@@ -308,10 +316,9 @@ class Corpus:
 
     def _no_text(self) -> str:
         """Return an error message for a corpus without text."""
-        if self.excluded is not None:
-            return (
-                f"{self.name} has no text but that of {self.excluded.name}: give other text to train on or to hold out"
-            )
+        if self.excluded:
+            held_out = " and ".join(text.name for text in self.excluded)
+            return f"{self.name} has no text but that of {held_out}: give other text to train on or to hold out"
         if self.parts:
             purpose = self.parts[-1].purpose
             return f"{self.name} has too few different lines to {purpose}: give more text, or use more of it"
@@ -324,6 +331,11 @@ TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] 
 """Anything that `Corpus.open` accepts: files, data sets of the Hub or in memory, or an open corpus."""
 TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """The type of an option for text: a name that `Corpus.open` or `Bitext.open` accepts, or an open corpus."""
+
+
+def _are_disjoint(one: Part, other: Part) -> bool:
+    is_same_hash = (one.slots, one.salt) == (other.slots, other.salt)
+    return is_same_hash and (one.end <= other.first or other.end <= one.first)
 
 
 def paragraph_digest(paragraph: str) -> bytes:

@@ -130,7 +130,7 @@ class _PieceSplitter:
         words = [form]
         if spelling.isolates_ideographs and not form.is_byte:
             # The normaliser puts spaces around ideographs, and what comes after them is a word of its own too.
-            first, *others = form.text.split()
+            first, *others = form.text.split() or [form.text]
             starts_word = form.starts_word or spelling.isolates(first)
             words = [TokenForm(first, starts_word), *(TokenForm(other, starts_word=True) for other in others)]
         return [token.id for word in words for token in self.backend.model.tokenize(spelling.write(word))]

@@ -111,6 +111,13 @@ def test_ideographs_are_split_as_a_bert_reads_them_in_running_text(family):
     assert compared
 
 
+def test_white_space_that_the_source_does_not_clean_has_no_pieces():
+    source, target = bert_with_ideographs(), pico.byte_level()
+    source.normalizer = normalizers.BertNormalizer(clean_text=False, lowercase=False)
+    vocabulary = vocabulary_of(target)
+    assert source_pieces(source, vocabulary)[vocabulary.ids["Ċ"]] == []
+
+
 @pytest.mark.parametrize("family", [pico.byte_level, pico.unigram])
 def test_an_ideograph_is_the_same_token_as_that_which_a_bert_uses(family):
     bert, other = bert_with_ideographs(), family(["中 国 大 学 中国大学"] * 50)

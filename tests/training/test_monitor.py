@@ -126,7 +126,7 @@ def test_a_score_that_becomes_worse_on_new_text_is_called_unstable_once(scores, 
         best = scores.index(min(scores[:worse]))
         assert found[0].startswith(
             f"held-out text takes {scores[worse]:.3f} bits per byte at step {10 * worse + 10}, "
-            f"{scores[best]:.3f} at step {10 * best + 10}: the training is unstable; a lower learning rate"
+            f"{scores[best]:.3f} at step {10 * best + 10}: if it is like the corpus, the training is unstable; a lower "
         )
 
 

@@ -240,7 +240,8 @@ def _preparation(
 
 def _is_hashed(text: Corpus) -> bool:
     """Whether a dry run reads all of a text to look for its results in the cache."""
-    return 0 < _megabytes(text) * 1e6 < MOST_HASHED
+    sizes = [_megabytes(each) for each in (text, *text.excluded)]
+    return min(sizes) > 0 and sum(sizes) * 1e6 < MOST_HASHED
 
 
 def _megabytes(text: Corpus) -> float:

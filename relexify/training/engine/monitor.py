@@ -165,8 +165,8 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         if score - best > max(UNSTABLE_SHARE * best, UNSTABLE_BITS):
             self.is_unstable = True
             logger.warning(
-                "held-out text takes %.3f bits per byte at step %d, %.3f at step %d: the training is unstable; a lower "
-                "learning rate or a larger batch may help",
+                "held-out text takes %.3f bits per byte at step %d, %.3f at step %d: if it is like the corpus, the "
+                "training is unstable; a lower learning rate or a larger batch may help",
                 score,
                 step,
                 best,

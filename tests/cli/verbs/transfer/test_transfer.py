@@ -214,9 +214,10 @@ def test_an_override_copies_the_row_it_names(world, tmp_path):
 
 
 def test_held_out_text_may_be_given_for_a_small_corpus(world, tmp_path):
-    small = tmp_path / "small.txt"
-    small.write_text("\n".join(world.corpus.read_text().splitlines()[:30]))
-    options = ("--corpus", small, "--vocab-size", 300, "--method", "fvt", "--held-out", world.corpus)
+    small, held_out, lines = tmp_path / "small.txt", tmp_path / "held.txt", world.corpus.read_text().splitlines()
+    small.write_text("\n".join(lines[:30]))
+    held_out.write_text("\n".join(lines[30:]))
+    options = ("--corpus", small, "--vocab-size", 300, "--method", "fvt", "--held-out", held_out)
     assert relexify("transfer", world.gpt2, tmp_path / "out", *options).status == 0
 
 

@@ -204,7 +204,7 @@ def test_a_faster_product_is_used_only_if_it_is_exact(is_exact, monkeypatch):
 def test_many_threads_do_not_copy_large_keys(cores, is_tried, monkeypatch):
     keys, tried = np.eye(600, dtype=np.float32), []
     monkeypatch.setattr(search, "LARGE", 0)
-    monkeypatch.setattr(search, "BLOCK_BYTES", keys.size)
+    monkeypatch.setattr(search, "COPIED_BYTES", keys.size)
     monkeypatch.setattr(search, "available_cores", lambda: cores)
     monkeypatch.setattr(search, "int8_product", lambda keys: tried.append(True))
     largest_products(keys, keys, 1)

@@ -115,7 +115,7 @@ def open_evidence(
         if each is not None:
             each.ensure_text()
     if source_text is not None and source_scored_text is not None:
-        source_text = source_text.without(source_scored_text)
+        source_text = source_text.ensure_not_held_out(source_scored_text).without(source_scored_text)
     elif source_text is not None and source_scored:
         source_text, source_scored_text = source_text.split(HELD_OUT_EVERY)
         source_text.ensure_text()

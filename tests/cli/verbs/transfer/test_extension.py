@@ -33,8 +33,9 @@ def test_an_extension_needs_text_of_the_source_language(world, tmp_path):
 
 
 def test_the_next_command_after_a_recipe_that_extends_a_model_trains_both_languages(world, tmp_path, cache):
-    recipe, more = tmp_path / "extend.toml", tmp_path / "more.txt"
+    recipe, more, held_out = tmp_path / "extend.toml", tmp_path / "more.txt", tmp_path / "held.txt"
     more.write_text("\n".join(world.corpus.read_text().splitlines()[:50]))
+    held_out.write_text("\n".join(world.source_corpus.read_text().splitlines()[:20]))
     recipe.write_text(f"""
 title = "Extend"
 output = "both"
@@ -46,13 +47,13 @@ method = "fvt"
 keep_source = true
 added_tokens = 40
 source_corpus = "{world.source_corpus}"
-source_held_out = "{world.source_corpus}"
+source_held_out = "{held_out}"
 score = false
 """)
     outcome = relexify("run", recipe)
     assert outcome.status == 0, outcome.err
     (command,) = [line.strip() for line in outcome.out.splitlines() if line.startswith("  relexify train")]
-    source = f"--source-corpus {world.source_corpus} --source-held-out {world.source_corpus}"
+    source = f"--source-corpus {world.source_corpus} --source-held-out {held_out}"
     assert f"--corpus {world.corpus} --corpus {more} {source}" in command
     page = html.unescape(re.sub(r"</?span[^>]*>", "", (tmp_path / "both" / "report.html").read_text()))
     assert command.replace(f"{tmp_path}/both", "both") in page

@@ -1,7 +1,7 @@
 """Train a model for a task: one Trainer for fine-tuning and parsing, scored after every epoch, and resumable.
 
-A folder of runs belongs to one model, one set of data and one set of options. It contains `run.json`, which says which,
-the results of finished seeds, and the sealed checkpoints of an unfinished one.
+The folder of a task belongs to one model, one set of data and one set of options (`storage/claims.py`). It holds the
+results of finished seeds, and the sealed checkpoints of an unfinished one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,41 +32,15 @@ from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import Advance, track
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
-from relexify.storage.revisions import TASK_SCORES
-from relexify.storage.work import RUN_FILE, claim_folder
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.sealed import SealedTrainer
 
-__all__ = ["DEV_SCORE", "by_content", "claimed", "epoch_arguments", "seeded_run", "train_epochs"]
+__all__ = ["DEV_SCORE", "by_content", "epoch_arguments", "seeded_run", "train_epochs"]
 
 DEV_SCORE = "eval_score"
 """The name of the score on development data in the Trainer's metrics."""
 
 logger = logging.getLogger(__name__)
-
-
-@contextmanager
-def claimed(folder: Path, identity: Mapping[str, object]) -> Iterator[None]:
-    """Mark a folder as belonging to these runs; remove the mark if an error leaves no work in the folder.
-
-    Args:
-        folder: Holds finished seeds and checkpoints.
-        identity: Everything that the results depend on except the seed.
-
-    Raises:
-        InputError: The folder belongs to other runs.
-    """
-    claim_folder(folder, {**identity, "revisions": {"tasks": TASK_SCORES}})
-    try:
-        yield
-    except Exception:
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                with suppress(OSError):
-                    entry.rmdir()  # only if it is empty
-        if [entry.name for entry in folder.iterdir()] == [RUN_FILE]:
-            (folder / RUN_FILE).unlink()
-        raise
 
 
 def by_content(model: str | Path | None) -> Path | str | None:

@@ -10,16 +10,18 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from relexify.errors import InputError
 from relexify.recipes.file.mistakes import located
 from relexify.recipes.file.tasks import TaskEntry
 from relexify.storage.files import record_file, write_file
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.json import read_json
+from relexify.storage.json import UNREADABLE, read_json, read_result
 from relexify.storage.revisions import TASK_SCORES
 from relexify.text.remote import is_hub_data_set
 
@@ -117,10 +119,9 @@ def finished_scores(entries: Sequence[TaskEntry], step: int | None, folder: Path
     found = []
     for entry, work in zip(entries, _work_folders(entries, step, folder), strict=True):
         path = _score_file(work)
-        scores = _scores(read_json(path), entry) if path.exists() else None
-        if scores is None and path.exists():
-            logger.warning("%s is corrupt; evaluating again.", path)
-            path.unlink()
+        scores = read_result(path, partial(_scores, entry=entry), otherwise="evaluating again")
+        if scores is None:
+            path.unlink(missing_ok=True)
         found.append(scores)
     return found
 
@@ -136,18 +137,18 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
     tables = read_json(output / RESULTS)
     if not isinstance(tables, dict):
         return ()
-    found = (_scores(tables.get(key), entry) for key, entry in zip(_fingerprints(entries), entries, strict=True))
-    return tuple(scores for scores in found if scores is not None)
+    found = []
+    for key, entry in zip(_fingerprints(entries), entries, strict=True):
+        with suppress(*UNREADABLE):
+            found.append(_scores(tables.get(key), entry))
+    return tuple(found)
 
 
-def _scores(table: object, entry: TaskEntry) -> TaskScores | None:
-    """Read scores, under the task's current name; None if they cannot be read."""
+def _scores(table: Any, entry: TaskEntry) -> TaskScores:
+    """Return the scores in a table, under the task's current name."""
     from relexify.reports import TaskScores
 
-    try:
-        return replace(TaskScores.of_table(table), task=entry.title)  # type: ignore[arg-type]
-    except (KeyError, TypeError, AttributeError, InputError):
-        return None
+    return replace(TaskScores.of_table(table), task=entry.title)
 
 
 def _work_folders(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ notes.py         read `relexify.json`, the notes of an output
 notes_schema.py  validate its entries, whose shapes the packages that write them register
 shapes.py        shapes of json values, for messages that name the key that is wrong
 work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
+claims.py        which run a folder with unfinished work belongs to
 checkpoints.py   seal, find and rotate the checkpoints of a training
 files.py         write files and folders atomically, and check what may be replaced
 inputs.py        check that an output replaces no input
@@ -16,5 +17,5 @@ checksums.py     detect damaged folders
 locks.py         keep other processes out of a folder
 shards.py        parts of a result that several processes compute
 documents.py     model cards and other files that describe a finished output
-json.py          read json that others may have written
+json.py          read json that others may have written, and results that may be damaged
 """

@@ -20,6 +20,7 @@ __all__ = [
     "PRIORS",
     "RUN_REVISIONS",
     "SCORES",
+    "TASK_REVISIONS",
     "TASK_SCORES",
     "TOKENIZERS",
     "TRAININGS",
@@ -48,6 +49,8 @@ TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(
 """What the result of a transfer depends on, besides its method."""
 TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "trainings": TRAININGS})
 """What the result of a training depends on, with any number of phases."""
+TASK_REVISIONS: Mapping[str, int] = MappingProxyType({"tasks": TASK_SCORES})
+"""What a score on a task depends on, besides the model."""
 RUN_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TRAINING_REVISIONS})
 """What the model of a recipe depends on, besides its methods; scores on tasks have a revision of their own."""
 

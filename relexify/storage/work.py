@@ -11,14 +11,13 @@
             save(folder)
 
 If the process is killed, the same command resumes from whatever is already there. `identity` is everything that the
-result depends on; a folder that belongs to another run is rejected, and the message names the first value that differs.
+result depends on; a folder that belongs to another run is rejected (`claims.py`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,37 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
+from relexify.storage.claims import RUN_FILE, check_claim, claim_folder, write_identity
 from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
-from relexify.storage.json import read_json
 from relexify.storage.locks import LOCK_FILE, only_one
 from relexify.storage.notes import FINISHED, REVISIONS, finished_run, output_notes, read_notes
 from relexify.storage.revisions import changed_revisions, check_revisions
 
-__all__ = [
-    "RUN_FILE",
-    "WorkFolder",
-    "check_claim",
-    "claim_folder",
-    "is_intermediate",
-    "restart_advice",
-]
+__all__ = ["WorkFolder", "is_intermediate"]
 
-RUN_FILE = "run.json"
-"""The identity of the run that a work folder belongs to."""
 _ATTEMPTS = 10
 """How often to try to create a folder that other processes keep removing."""
-_CONTENTS = {
-    "model": "model",
-    "tokenizer": "tokenizer",
-    "corpus": "text (`corpus`)",
-    "text": "text (`corpus`)",
-    "held_out": "held-out text (`held_out`, `held_out_bytes`)",
-    "pairs": "parallel text (`bitext`)",
-}
-"""Inputs that are compared by content: their key in an identity, and their name in messages."""
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learning_rate)")
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +131,7 @@ class WorkFolder:
                 logger.warning("%s; removing it.", str(error).partition(";")[0])
                 write_file(self.path / RUN_FILE, "{}\n")  # if killed now, no run takes what is left for its own
                 self._remove_work()
-                _write_identity(self.path, self._claimed)
+                write_identity(self.path, self._claimed)
             yield
 
     def step(self, name: str, make: Callable[[Path], Any]) -> Path:
@@ -230,71 +209,14 @@ class WorkFolder:
         return marked
 
 
-def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
-    """Mark a folder as belonging to a run, or validate that it does.
-
-    Raises:
-        InputError: It belongs to another run, or contains files that relexify did not write.
-    """
-    check_claim(folder, identity)
-    if not (folder / RUN_FILE).exists():
-        _write_identity(folder, identity)
-
-
-def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
-    """Validate that a folder belongs to a run, or is empty.
-
-    Raises:
-        InputError: It belongs to another run, or contains files that relexify did not write.
-    """
-    path = folder / RUN_FILE
-    before, here = read_json(path), json.loads(json.dumps(describe(identity)))
-    if before is None and not path.exists():
-        entries: list[Path] = []
-        with suppress(FileNotFoundError):  # there is no such folder, or no longer
-            entries = list(folder.iterdir())
-        if not any(entry.name not in (RUN_FILE, LOCK_FILE) and not is_temporary(entry) for entry in entries):
-            return
-        if not path.exists():  # again: another process may have begun, and its identity is the first that it writes
-            raise InputError(
-                f"{folder}, where unfinished work would go, contains files that relexify did not write: "
-                "move them, or choose another output"
-            )
-    if before is None and (before := read_json(path)) is None:  # again: another process may have just written it
-        raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
-    if before == {} and here:
-        raise InputError(f"{folder} holds work that was only partly removed; {restart_advice(folder)}")
-    revisions = [each.pop(REVISIONS, {}) if isinstance(each, dict) else {} for each in (before, here)]
-    then, now = _leaves(before), _leaves(here)
-    if differing := sorted(name for name in {*then, *now} if then.get(name) != now.get(name)):
-        # Options first: a length, for example, also changes the windows of the held-out text.
-        options = [name for name in differing if not _is_content(name, then.get(name), now.get(name))]
-        name = (options or differing)[0]
-        key = name.removeprefix("tables.")  # as recipes and --set name the keys of a table
-        if (single := _ONLY_STAGE.fullmatch(key)) and not any("stages[1]" in other for other in (*then, *now)):
-            key = f"`{single['table']}{single['key']}`"  # the option that its only stage has it from
-        found = f": its {key} was {_short(then.get(name))}, here it is {_short(now.get(name))}"
-        if not options:
-            parts = key.split(".")
-            found = f", whose {next((_CONTENTS[part] for part in parts if part in _CONTENTS), key)} differs"
-        raise InputError(f"{folder} holds the unfinished work of another run{found}; {restart_advice(folder)}")
-    if changed := changed_revisions(*revisions):
-        raise InputError(f"{folder} holds work of {changed}; {restart_advice(folder)}")
-
-
 def is_intermediate(folder: str | Path) -> bool:
     """Whether a folder is inside the unfinished work of a run, where it does not stay."""
     path = Path(folder).absolute()
-    # `WorkFolder.claim` makes folders with a lock; those of `claim_folder` alone stay, and have none.
+    # `WorkFolder.claim` makes folders with a lock; those of `claimed` stay, and have none.
     return any(
         is_temporary(each) or all((each / name).is_file() for name in (RUN_FILE, LOCK_FILE))
         for each in (path, *path.parents)
     )
-
-
-def restart_advice(folder: Path) -> str:
-    """Return the end of a message about unfinished work that cannot be resumed."""
-    return f"choose another output, or delete {folder} to start again (with `overwrite`, it is deleted)"
 
 
 def _make_folder(path: Path) -> None:
@@ -309,31 +231,5 @@ def _make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
 
 
-def _write_identity(folder: Path, identity: Mapping[str, object]) -> None:
-    write_file(folder / RUN_FILE, json.dumps(describe(identity), indent=1, sort_keys=True) + "\n")
-
-
 def _write_notes(folder: Path, notes: dict[str, Any]) -> None:
     write_file(folder / MARKER, json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-
-
-def _leaves(value: object, name: str = "") -> dict[str, object]:
-    """Flatten nested mappings and lists into single values by path."""
-    if isinstance(value, dict):
-        parts = {f"{name}.{key}" if name else str(key): each for key, each in value.items()}
-    elif isinstance(value, list):
-        parts = {f"{name}[{index}]": each for index, each in enumerate(value)}
-    else:
-        return {name: value}
-    return {key: leaf for part, each in parts.items() for key, leaf in _leaves(each, part).items()}
-
-
-def _is_content(name: str, *values: object) -> bool:
-    """Whether a value of an identity means nothing to a reader: a hash, or one of several numbers about an input."""
-    *tables, _ = re.split(r"[.\[]", name)
-    return not _CONTENTS.keys().isdisjoint(tables) or any(_DIGEST.fullmatch(str(value)) for value in values)
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -15,11 +15,12 @@ from typing import IO, Any
 import pytest
 
 from relexify.errors import InputError, OutputError
+from relexify.storage.claims import check_claim, claimed
 from relexify.storage.files import temporary_prefix
 from relexify.storage.json import read_json
 from relexify.storage.locks import only_one
 from relexify.storage.notes import inherited_notes, read_notes
-from relexify.storage.work import WorkFolder, check_claim, claim_folder, is_intermediate
+from relexify.storage.work import WorkFolder, is_intermediate
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
 
@@ -330,7 +331,7 @@ def test_work_that_is_removed_or_begun_while_it_is_checked_is_not_corrupt(
                 answers.pop()()
             return found
 
-        monkeypatch.setattr("relexify.storage.work.read_json", read)
+        monkeypatch.setattr("relexify.storage.claims.read_json", read)
 
     def begin() -> None:
         with other.claim():
@@ -470,7 +471,8 @@ def test_only_what_is_in_a_work_folder_is_intermediate(tmp_path: Path):
         assert is_intermediate(model)
         assert is_intermediate(run.path)
     kept, project = tmp_path / "model.ner", tmp_path / "project"
-    claim_folder(kept, IDENTITY)  # as of seeds and encoders, which stay
+    with claimed(kept, IDENTITY, {"tasks": 1}):  # as of seeds and encoders, which stay
+        pass
     project.mkdir()
     (project / "run.json").write_text("{}")  # of another program
     assert not any(map(is_intermediate, (tmp_path / "out", kept / "encoder-0", project / "model")))

@@ -7,7 +7,6 @@ a folder, an unfinished one leaves checkpoints there, and the same call resumes 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import shutil
 from collections.abc import Mapping, Sequence
@@ -28,19 +27,20 @@ from relexify.evaluation.finetuning.problem import Problem, find_labels
 from relexify.evaluation.metrics import confusion
 from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.results import SeedResult, TaskResult
-from relexify.evaluation.training import by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.evaluation.training import by_content, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, token_types, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.precision import computes_in_bfloat16
 from relexify.pretrained.runnable import evaluating
 from relexify.pretrained.tokenizers import save_tokenizer
+from relexify.storage.claims import claimed
 from relexify.storage.files import write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
+from relexify.storage.json import read_result
+from relexify.storage.revisions import TASK_REVISIONS
 
 __all__ = ["FineTuner", "fine_tune"]
-
-logger = logging.getLogger(__name__)
 
 
 def fine_tune(
@@ -87,7 +87,7 @@ def fine_tune(
         "development data": fingerprint(data.dev),
         "test data": fingerprint(data.test),
     }
-    with claimed(folder, identity):
+    with claimed(folder, identity, TASK_REVISIONS):
         encoders = {seed: folder / f"encoder-{seed}" for seed in seeds} if keep_encoders else {}
         finished = {seed: _read_seed(folder, seed) for seed in seeds}
         # A finished seed is trained again if its encoder is to be kept and was not.
@@ -239,11 +239,4 @@ class FineTuner:
 
 def _read_seed(folder: Path, seed: int) -> SeedResult | None:
     """Return the result of a finished seed; None if it is not finished, or cannot be read."""
-    path = folder / f"seed-{seed}.json"
-    if not path.exists():
-        return None
-    try:
-        return SeedResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        logger.warning("%s is corrupt (%s): training seed %d again", path, error, seed)
-        return None
+    return read_result(folder / f"seed-{seed}.json", SeedResult.from_dict, otherwise=f"training seed {seed} again")

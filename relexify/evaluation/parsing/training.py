@@ -26,14 +26,16 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.evaluation.parsing.inputs import Sentence, TokenizedSentence, tokenize_sentences
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import SeedResult, TaskResult
-from relexify.evaluation.training import DEV_SCORE, by_content, claimed, epoch_arguments, seeded_run, train_epochs
+from relexify.evaluation.training import DEV_SCORE, by_content, epoch_arguments, seeded_run, train_epochs
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.quiet import quiet_transformers, save_model
 from relexify.scoring import Score
+from relexify.storage.claims import claimed
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
+from relexify.storage.revisions import TASK_REVISIONS
 
 __all__ = ["Formalism", "SeedRun", "evaluate_parser", "load_parser", "make_optimiser", "train_parser"]
 
@@ -160,7 +162,7 @@ def train_parser(
         "training data": fingerprint(training),
         "development data": fingerprint(dev),
     }
-    with claimed(folder, identity):
+    with claimed(folder, identity, TASK_REVISIONS):
         return tuple(
             _read_run(folder, seed) or _train_seed(model, training, dev, options, seed, folder, formalism)
             for seed in seeds

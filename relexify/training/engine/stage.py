@@ -23,7 +23,7 @@ from relexify.pretrained.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
-from relexify.storage.work import restart_advice
+from relexify.storage.claims import restart_advice
 from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
 from relexify.training.data.texts import TrainingData

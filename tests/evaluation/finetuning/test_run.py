@@ -391,7 +391,7 @@ def test_a_folder_of_another_run_is_rejected(seeds, folder_of):
 
 def test_seeds_of_other_code_are_rejected(seeds, folder_of, monkeypatch):
     _, folder = seeds
-    monkeypatch.setattr(epoch_training, "TASK_SCORES", epoch_training.TASK_SCORES + 1)
+    monkeypatch.setattr(finetuning, "TASK_REVISIONS", {"tasks": 99})
     with pytest.raises(InputError, match=r"holds work of another version of relexify.*\(changed: tasks\)"):
         tune(folder_of("bert"), pairs(32), pairs(97, 1), how("nli", **HARD), folder=folder, dev=pairs(31, 2))
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -29,8 +30,8 @@ from relexify.progress import track
 from relexify.scoring import Score, language_model_scores, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
-from relexify.storage.json import read_json
-from relexify.storage.revisions import TASK_SCORES, changed_revisions
+from relexify.storage.json import read_result
+from relexify.storage.revisions import TASK_REVISIONS, changed_revisions
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions
 from relexify.systems.transfer.grid.cells import (
     BITS,
@@ -159,26 +160,26 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
     Raises:
         InputError: The scores are those of another grid, which may not be overwritten.
     """
+
+    def parse(notes: Any) -> tuple[dict[str, Any], GridCell]:
+        return notes, replace(cell, scores={key: Score(**score) for key, score in notes["scores"].items()})
+
     path = _cell_file(options, cell)
-    if not path.exists():
+    found = read_result(path, parse, otherwise="scoring the cell again")
+    if found is None:
         return cell
-    try:
-        notes = read_json(path)
-        found = replace(cell, scores={key: Score(**score) for key, score in notes["scores"].items()})
-    except (TypeError, KeyError, AttributeError) as error:
-        logger.warning("%s is corrupt; scoring the cell again (%r).", path, error)
-        return cell
+    notes, scored = found
     owner = "another grid"
     if notes.get("name") == name:
         owner = changed_revisions(notes.get("revisions"), _revisions(cell))  # empty if these are today's
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
-    return cell if owner else found
+    return cell if owner else scored
 
 
 def _revisions(cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
-    return {**transfer_revisions(cell.initialisation), "tasks": TASK_SCORES}
+    return {**transfer_revisions(cell.initialisation), **TASK_REVISIONS}
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:

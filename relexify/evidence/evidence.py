@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from relexify.errors import InputError
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, parse_links, validate_word_alignment
@@ -17,6 +18,8 @@ __all__ = ["Evidence", "open_evidence"]
 
 _FORM_BYTES = 1_000_000
 """Size of the sample, in bytes, that determines which Unicode normalisation form a text is in."""
+_OPTIONS = {"lexicon": "dictionary", "links": "alignment"}
+"""Options by the parts of `Evidence` that have another name."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,13 @@ class Evidence:
     source_vectors: Path | None = None
     target_vectors: Path | None = None
     rotation: Path | None = None
+
+    @property
+    def by_option(self) -> dict[str, Any]:
+        """The evidence that there is, by the name of the option that gives it to `open_evidence`."""
+        names = {entry.name: _OPTIONS.get(entry.name, entry.name) for entry in fields(self)}
+        del names["aligning"]  # how parallel text is used is not evidence
+        return {option: getattr(self, name) for name, option in names.items() if getattr(self, name) is not None}
 
 
 def open_evidence(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+
 import pytest
 
 from relexify.errors import InputError
-from relexify.evidence.evidence import open_evidence
+from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.storage.fingerprint import fingerprint
 from relexify.text import Corpus
 from tests import pico
@@ -116,3 +120,13 @@ def test_a_dictionary_is_spelled_like_the_text(tmp_path):
     text = Corpus.from_lines([f"{apart} {apart}", "ma\u0301y"])
     evidence = open_evidence(text, held_out=Corpus.from_lines(["ba"]), dictionary=tmp_path / "dictionary.tsv")
     assert evidence.lexicon.target_words == (apart,)
+
+
+def test_evidence_is_named_by_the_options_that_give_it():
+    given = {entry.name: Path(entry.name) for entry in fields(Evidence)}
+    named = Evidence(**given).by_option
+    settings = {"dictionary_swapped", "aligning", "scored", "source_scored"}
+    assert list(named) == [name for name in signature(open_evidence).parameters if name not in settings]
+    assert named["dictionary"] == Path("lexicon")
+    text = Corpus.from_lines(["one", "two"])
+    assert Evidence(text, text).by_option == {"corpus": text, "held_out": text}

@@ -83,18 +83,7 @@ def provenance_of(
 
 def _hash_evidence(options: Transfer, evidence: Evidence) -> dict[str, str]:
     """Return the hashes of all inputs, except models and tokenizers."""
-    parts = {
-        "corpus": evidence.corpus,
-        "held_out": evidence.held_out,
-        "source_corpus": evidence.source_corpus,
-        "source_held_out": evidence.source_held_out,
-        "dictionary": evidence.lexicon,
-        "bitext": evidence.bitext,
-        "alignment": evidence.links,
-        "source_vectors": evidence.source_vectors,
-        "target_vectors": evidence.target_vectors,
-        "rotation": evidence.rotation,
-    }
+    parts = evidence.by_option
     if (own := method_options(options)) is not None:
         parts |= {entry.name: getattr(own, entry.name) for entry in fields(own) if entry.metadata == BY_CONTENT}
     return {name: fingerprint(part) for name, part in parts.items() if part is not None}

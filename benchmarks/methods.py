@@ -36,8 +36,8 @@ from relexify.grafting import graft
 from relexify.methods.fvt import fvt
 from relexify.methods.parts.vectors import token_vectors
 from relexify.methods.registry import METHODS
-from relexify.pretrained.fresh import fresh_twin
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.parameters.fresh import fresh_twin
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.recipes.file.settings import apply_settings
 from relexify.scoring import bits_per_byte, sample_size
@@ -45,7 +45,7 @@ from relexify.systems.transfer.checks import check_transfer
 from relexify.systems.transfer.initialisation import method_inputs
 from relexify.systems.transfer.options import Transfer, with_method
 from relexify.systems.transfer.prior import add_prior, prior_text
-from relexify.systems.transfer.tokenizer import target_tokenizer
+from relexify.systems.transfer.tokenizer.target import target_tokenizer
 
 DONOR_WIDTH = 300
 """Width of the donor's rows: those of `clp` and `omp` are combinations of shared tokens in so many dimensions."""

@@ -130,7 +130,7 @@ def write_weights(folder: Path, vocab_size: int) -> None:
     """Write random weights, and a tokenizer."""
     import transformers
 
-    from relexify.pretrained.fresh import fresh_model
+    from relexify.pretrained.parameters.fresh import fresh_model
 
     transformers.logging.disable_progress_bar()
     fresh_model(folder, {}).save_pretrained(folder)

@@ -166,7 +166,7 @@ search_in("method", "relexify.methods", "relexify.systems.*.method")
 search_in("kind of model", "relexify.systems.*.kind")
 search_in("recipe table", "relexify.training.recipe", "relexify.systems.*.recipe")
 search_in("task", "relexify.evaluation.tasks")
-search_in("entry of relexify.json", "relexify.training.notes", "relexify.systems.*.notes")
+search_in("entry of relexify.json", "relexify.training.results.notes", "relexify.systems.*.notes")
 search_in("document", "relexify.reports.model_card", "relexify.reports.html.report")
 
 

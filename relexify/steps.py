@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from relexify.methods.parts.vector_alignment import AlignedBy
     from relexify.scoring import Score
     from relexify.text import Corpus
-    from relexify.training.result import TrainingResult
+    from relexify.training.results.result import TrainingResult
 
 __all__ = [
     "INHERITED",

@@ -32,7 +32,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from relexify.tokens.wordpiece import train_wordpiece_vocabulary
+from relexify.tokens.training.wordpiece import train_wordpiece_vocabulary
 
 WIDTH = 32
 SMALL = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relexify.errors import InputError
-from relexify.pretrained.cuda import reason_without_cuda
+from relexify.pretrained.runtime.cuda import reason_without_cuda
 
 if TYPE_CHECKING:
     from relexify.text import TextInput

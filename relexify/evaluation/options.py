@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 
 from relexify.errors import LARGEST_SEED, InputError, check_choice, check_number, check_positive
 from relexify.evaluation.registry import TASKS
-from relexify.pretrained.precision import PRECISIONS
+from relexify.pretrained.runtime.precision import PRECISIONS
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
 
 __all__ = ["EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probing", "check_seeds"]

@@ -28,8 +28,8 @@ from transformers import (
 from relexify.errors import InputError, TrainingError
 from relexify.evaluation.options import EpochTraining
 from relexify.pretrained.architecture import IGNORED
-from relexify.pretrained.precision import computes_in_bfloat16
-from relexify.pretrained.quiet import quiet_transformers
+from relexify.pretrained.runtime.precision import computes_in_bfloat16
+from relexify.pretrained.runtime.quiet import quiet_transformers
 from relexify.progress import Advance, track
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.engine.randomness import isolated_randomness

@@ -25,8 +25,8 @@ from relexify.pretrained.architecture import (
     vocabulary_rows,
 )
 from relexify.pretrained.kinds import kind_of_folder
-from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
 from relexify.tokens import ROLES, Vocabulary, vocabulary_of

@@ -22,9 +22,9 @@ from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin, Precompute
 from relexify.mixture.mixture import validate_same_tokens
 from relexify.pretrained.architecture import initial_deviation
 from relexify.pretrained.files.weights import save_with_links
-from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.quiet import save_model
+from relexify.pretrained.parameters.lexical import count_rows, lexical_axes, resize
+from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import MARKER, Provenance, write_file, write_folder
 from relexify.storage.notes import read_as, read_notes

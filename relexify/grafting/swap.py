@@ -15,9 +15,9 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.pretrained.architecture import check_fit, inner_encoder
-from relexify.pretrained.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.same_encoder import check_same_encoder
+from relexify.pretrained.parameters.lexical import count_rows, lexical_axes, resize
+from relexify.pretrained.parameters.same_encoder import check_same_encoder
 
 __all__ = ["Lexicon", "load_lexicon", "swap_lexicon"]
 

@@ -39,8 +39,8 @@ from relexify.errors import InputError
 from relexify.grafting.graft import is_tied
 from relexify.grafting.unigram_text import READ, WindowBatch, sample_tokens, window_batches
 from relexify.pretrained.architecture import Architecture, architecture_of, check_fit, logit_factor
-from relexify.pretrained.lexical import count_rows, lexical_axes
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.parameters.lexical import count_rows, lexical_axes
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import Advance, track
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.tokens import separator_of, vocabulary_of

@@ -102,7 +102,7 @@ def export_language(name: str | Path, language: str, output: str | Path, *, over
         writers = " or ".join(sorted(kind.written_by for kind in MODEL_KINDS.values() if kind.load_language))
         raise InputError(f"{name} holds no bilingual model: give a folder written by {writers}")
     # Imported here, because importing torch takes seconds, and other folders are rejected above without it.
-    from relexify.pretrained.quiet import save_model
+    from relexify.pretrained.runtime.quiet import save_model
     from relexify.pretrained.tokenizers import save_tokenizer
 
     model, tokenizer = kind.load_language(name, language)

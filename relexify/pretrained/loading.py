@@ -30,10 +30,10 @@ from relexify.errors import InputError, RelexifyError, first_line
 from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.files.shards import check_number_formats, check_shards
 from relexify.pretrained.files.tokenizer import check_tokenizer_file
-from relexify.pretrained.heads import add_head, has_head
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.names import must_be_local, resolve, unknown_name
-from relexify.pretrained.quiet import quiet_transformers, save_model
+from relexify.pretrained.parameters.heads import add_head, has_head
+from relexify.pretrained.runtime.quiet import quiet_transformers, save_model
 from relexify.storage.cache import cached_folder
 from relexify.storage.files import MARKER, write_file
 from relexify.storage.json import read_json

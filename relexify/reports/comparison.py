@@ -19,7 +19,7 @@ from relexify.errors import InputError, check_choice
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskScores
 from relexify.storage.files import write_file
-from relexify.training.curve import Curve, Measurement
+from relexify.training.results.curve import Curve, Measurement
 
 __all__ = ["METRICS", "Comparison", "Reach", "TrainingCost", "step_reaching", "steps_to_reach"]
 

@@ -10,7 +10,7 @@ import scipy
 
 from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
-from relexify.training.summary import FEWEST_TOKENS
+from relexify.training.results.summary import FEWEST_TOKENS
 
 __all__ = ["CLOSE", "Conclusion", "conclude", "is_close"]
 

@@ -23,8 +23,8 @@ from relexify.storage.documents import DOCUMENTS
 from relexify.storage.notes import Notes, read_notes
 from relexify.systems.transfer.assessment.start import BASELINES, start_of
 from relexify.systems.transfer.assessment.verdict import verdict_of
-from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE, selected_step
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE, selected_step
 
 __all__ = ["CARD", "render_card"]
 

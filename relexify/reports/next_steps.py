@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from relexify.methods.registry import METHODS
-from relexify.pretrained.cuda import has_cuda
 from relexify.pretrained.kinds import read_config_file
+from relexify.pretrained.runtime.cuda import has_cuda
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
 from relexify.storage.notes import Notes, recorded_command
 from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
-from relexify.systems.transfer.tokenizer_choice import recorded_choice
+from relexify.systems.transfer.tokenizer.choice import recorded_choice
 from relexify.text import TextInput
-from relexify.training.curve import Curve
 from relexify.training.options import DECAYING, Training
-from relexify.training.result import selected_step
-from relexify.training.summary import judge_training
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import selected_step
+from relexify.training.results.summary import judge_training
 
 __all__ = ["NextStep", "after_failed_check", "after_training", "after_transfer"]
 

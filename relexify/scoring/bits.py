@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of, check_fit, usable_length
-from relexify.pretrained.runnable import check_finite, evaluating
+from relexify.pretrained.runtime.runnable import check_finite, evaluating
 from relexify.progress import track
 from relexify.scoring.score import WINDOW, Score
 from relexify.scoring.windows import MASK_STRIDE, held_out_windows

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, architecture_of, check_fit, encoder_frame, usable_length
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring.bits import TASK, batch_nats
 from relexify.scoring.score import Score

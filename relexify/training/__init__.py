@@ -11,10 +11,8 @@ protocol.py   what a model or an output head may tell the engine: its loss, its 
 engine/       one stage with the Hugging Face Trainer
 data/         tokenised text, packed once, and batches of it
 loss/         the language-modelling loss without full logits
-result.py, curve.py   the result, and the held-out scores along the way
-summary.py    the result in words and tables
+results/      the result, the held-out scores along the way, and both in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
 checks.py, trainable.py  validation before any work: without the model, and with its config
 recipe.py     the tables `[training]` and `[fresh]`
-notes.py      what a training writes into `relexify.json`
 """

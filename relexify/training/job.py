@@ -15,7 +15,7 @@ from relexify.errors import InputError
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
-from relexify.pretrained.quiet import save_model
+from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.notes import inherited_notes

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number, check_positive
-from relexify.pretrained.precision import PRECISIONS
+from relexify.pretrained.runtime.precision import PRECISIONS
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of
 from relexify.text import Corpus, TextInput

@@ -27,7 +27,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.training.loss.chunked import ChunkLoss, dense_chunk_loss
 
 __all__ = [

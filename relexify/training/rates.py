@@ -36,8 +36,8 @@ __all__ = [
 INNER_RATE = 4e-3
 """Peak learning rate of inner matrices (Muon), at the width and the tokens per step below."""
 INNER_WIDTH, WIDTH_POWER = 576, -0.5
-"""An update has a root mean square of 0.2 times the rate in every matrix (`engine/muon.py`), while weights have one of
-about 1/√width. A rate in proportion to 1/√width changes weights by the same share in models of any width."""
+"""An update has a root mean square of 0.2 times the rate in every matrix (`muon.py`), while weights have one of about
+1/√width. A rate in proportion to 1/√width changes weights by the same share in models of any width."""
 ADAM_SHARE = 0.5
 """Learning rate of inner matrices if they are trained with AdamW, relative to that of Muon."""
 MUON_PAYS_FROM = 16

@@ -14,8 +14,8 @@ from relexify.steps import STEPS, RunContext, Step, StepComparison, StepReport, 
 from relexify.storage.work import WorkFolder
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
-from relexify.training.result import TrainingResult, load_result
-from relexify.training.summary import summarise_training
+from relexify.training.results.result import TrainingResult, load_result
+from relexify.training.results.summary import summarise_training
 
 __all__ = ["check_training_step", "run_fresh", "run_training_step", "validate_training"]
 
@@ -61,9 +61,9 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
         model: The model with the config and the tokenizer.
         output: The folder to write.
     """
-    from relexify.pretrained.fresh import fresh_model
     from relexify.pretrained.loading import load_tokenizer
-    from relexify.pretrained.quiet import save_model
+    from relexify.pretrained.parameters.fresh import fresh_model
+    from relexify.pretrained.runtime.quiet import save_model
     from relexify.pretrained.tokenizers import save_tokenizer
 
     later = [STEPS[name] for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]

@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 from relexify.errors import InputError
-from relexify.pretrained.quiet import save_model
-from relexify.pretrained.runnable import check_finite
+from relexify.pretrained.runtime.quiet import save_model
+from relexify.pretrained.runtime.runnable import check_finite
 from relexify.progress import describe_estimate
 from relexify.steps import snapshot_folder
 from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
@@ -30,7 +30,6 @@ from relexify.storage.work import WorkFolder
 from relexify.text import TextSource
 from relexify.training.checks import prepare_training
 from relexify.training.cost.here import seconds_here
-from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import MixedTexts
 from relexify.training.distributed import started_processes
 from relexify.training.engine.adapters import ADAPTERS
@@ -41,7 +40,8 @@ from relexify.training.job import TrainingJob, language_model_job
 from relexify.training.options import WHOLE_STATE, Stage, Training
 from relexify.training.plan import count_steps, plan_stages, training_identity
 from relexify.training.rates import fill_in_options, fit_batch_to_text
-from relexify.training.result import CURVE_FILE, TrainingResult, load_result
+from relexify.training.results.curve import Curve, Measurement
+from relexify.training.results.result import CURVE_FILE, TrainingResult, load_result
 
 __all__ = ["run_training", "train"]
 

@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError, MissingExtra
 from relexify.pretrained.architecture import architecture_of, saved_class, usable_length
-from relexify.pretrained.heads import has_head
 from relexify.pretrained.loading import load_config, meta_model
+from relexify.pretrained.parameters.heads import has_head
 from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
 from relexify.training.options import MUON, WHOLE_STATE, Training

@@ -22,7 +22,7 @@ from rich.console import Console
 from relexify.cli import console
 from relexify.cli.app import app
 from relexify.cli.option_names import OptionNames
-from relexify.pretrained import cuda
+from relexify.pretrained.runtime import cuda
 from relexify.systems.transfer import cost
 from tests import pico
 from tests.cli.command import assert_error, relexify

@@ -21,7 +21,7 @@ from relexify.methods.parts.copying import shared
 from relexify.methods.ramen import ramen_random
 from relexify.mixture import Fallback, Mixture, Origin, empty_mixture
 from relexify.pretrained.architecture import architecture_of
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.scoring import bits_per_byte
 from relexify.tokens import train_tokenizer_like, vocabulary_of
 from tests import pico

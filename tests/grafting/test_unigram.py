@@ -13,7 +13,7 @@ from relexify.grafting import unigram as unigram_module
 from relexify.methods.fvt import fvt
 from relexify.methods.parts.copying import kept
 from relexify.mixture import first_of
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.scoring import bits_per_byte
 from relexify.tokens import encoder_of, extend_tokenizer, separator_of, train_tokenizer_like
 from tests import pico

@@ -17,7 +17,7 @@ from relexify.errors import InputError, first_line
 from relexify.pretrained.files.embedding import read_embedding
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
-from relexify.pretrained.quiet import save_model
+from relexify.pretrained.runtime.quiet import save_model
 from tests import pico
 from tests.hostile import MakeFolder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relexify.reports import Comparison
-from relexify.training.curve import Curve, Measurement
+from relexify.training.results.curve import Curve, Measurement
 
 TOKENS_A_STEP = 1_000
 

@@ -10,7 +10,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.reports import Comparison, Reach, Statistic, step_reaching, steps_to_reach
-from relexify.training.curve import Curve
+from relexify.training.results.curve import Curve
 from tests.reports.curves import FAST, SLOW, WORSE, compare, curve
 
 

@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import relexify as rx
-from relexify.training.curve import Curve, Measurement
+from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 
 CHATML = (

@@ -10,7 +10,7 @@ import pytest
 from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.loading import meta_model
 from relexify.reports.next_steps import _length_below, after_training, after_transfer
-from relexify.training.curve import Curve, Measurement
+from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from relexify.reports import TrainingCost, effort_rows, reach_rows, score_rows
 from relexify.reports.tables import tokens_text
-from relexify.training.curve import Curve
+from relexify.training.results.curve import Curve
 from tests.reports.curves import FAST, SLOW, WORSE, compare
 
 

@@ -26,8 +26,8 @@ from relexify.storage.notes_schema import NOTES, check_notes
 from relexify.storage.shapes import OptionalShape
 from relexify.systems.transfer.assessment.start import DictionaryCheck, ExtensionCheck, TextCoverage
 from relexify.systems.trelm import notes as trelm_notes
-from relexify.training.curve import Curve, Measurement
-from relexify.training.result import load_result
+from relexify.training.results.curve import Curve, Measurement
+from relexify.training.results.result import load_result
 from tests import pico
 
 WRONG = [None, [], [1], {}, {"a": 1}, "", "x", -1, 0, 2.5, 2**40, 10**30, float("inf"), float("nan"), True]

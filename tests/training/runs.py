@@ -17,10 +17,10 @@ from safetensors.torch import load_file
 
 from relexify.progress import report_to
 from relexify.text import Corpus
-from relexify.training.curve import Curve
 from relexify.training.data.packing import PackedText, pack
 from relexify.training.options import Training
-from relexify.training.result import TrainingResult
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import TrainingResult
 from relexify.training.run import train
 from tests import pico
 from tests.processes import in_a_process

@@ -11,11 +11,11 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from relexify.errors import InputError, MissingExtra
-from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.training.engine.adapters import ADAPTERS, add_adapters
 from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.engine.groups import parameter_groups
+from relexify.training.engine.optimisers.groups import parameter_groups
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.options import LORA_VARIANTS, Training
 from relexify.training.plan import plan_stages

@@ -11,7 +11,7 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.scoring import language_model_scores
 from relexify.training.options import Stage, Training
-from relexify.training.result import TrainingResult
+from relexify.training.results.result import TrainingResult
 from tests.training.runs import HELD_OUT, LENGTH, LINES, TRAINING, Moment, Run, assert_same_bits, beside, tensors
 
 OVERFITTING = replace(

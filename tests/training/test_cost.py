@@ -30,8 +30,8 @@ from relexify.training.cost.stage import ADAPTER_TRAFFIC, AROUND_LAST_NORM, stag
 from relexify.training.engine import monitor
 from relexify.training.engine.adapters import add_adapters
 from relexify.training.engine.freezing import freeze_all_but
-from relexify.training.engine.groups import parameter_groups
-from relexify.training.engine.muon import WORKSPACE, MuonAdamW
+from relexify.training.engine.optimisers.groups import parameter_groups
+from relexify.training.engine.optimisers.muon import WORKSPACE, MuonAdamW
 from relexify.training.loss.forward import repeated_blocks
 from relexify.training.options import LORA_VARIANTS, Stage, Training
 from relexify.training.rates import Rates

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from relexify.errors import InputError
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.training.engine.freezing import freeze_all_but, trained_names
 from tests import pico
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from relexify.errors import InputError
-from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.training.options import Training
 from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable

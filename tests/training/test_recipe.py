@@ -11,8 +11,8 @@ import torch
 
 import relexify.training.recipe  # noqa: F401 (registers the steps)
 from relexify.errors import InputError
-from relexify.pretrained.fresh import fresh_model
 from relexify.pretrained.loading import load_model
+from relexify.pretrained.parameters.fresh import fresh_model
 from relexify.steps import STEPS, RunContext, Variant
 from relexify.text import Corpus
 from relexify.training.options import Stage

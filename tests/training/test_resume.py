@@ -16,8 +16,8 @@ from relexify.storage.checkpoints import SEAL
 from relexify.storage.notes import read_notes
 from relexify.training import checks
 from relexify.training.options import Training
-from relexify.training.result import TrainingResult, load_result
-from relexify.training.summary import summarise_training
+from relexify.training.results.result import TrainingResult, load_result
+from relexify.training.results.summary import summarise_training
 from tests.training.runs import TRAINING, Moment, Run, assert_same_bits
 
 EMBEDDINGS_FIRST = replace(TRAINING, plan="embeddings-first", steps=16, save_every=1, evaluate_every=5)

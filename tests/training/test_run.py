@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertForPreTraining
 from relexify.mixture import MIXTURE_FILE
 from relexify.storage.files import MARKER
 from relexify.text import Corpus
-from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE
 from tests import pico
 from tests.training.runs import HELD_OUT, LINES, TRAINING, Moment, assert_same_bits, tensors
 

@@ -15,13 +15,13 @@ from accelerate import DistributedType, PartialState
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_tokenizer
 from relexify.text import Corpus
-from relexify.training.curve import Curve
 from relexify.training.data import packing
 from relexify.training.data.texts import share_packing
 from relexify.training.distributed import started_processes
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.options import Training
-from relexify.training.result import CURVE_FILE, TrainingResult
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE, TrainingResult
 from tests.processes import in_launched_processes, in_two_processes
 from tests.training.runs import (
     TRAINING,

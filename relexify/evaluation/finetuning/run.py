@@ -31,8 +31,8 @@ from relexify.evaluation.training import by_content, epoch_arguments, seeded_run
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import IGNORED, check_fit, token_types, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.precision import computes_in_bfloat16
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.precision import computes_in_bfloat16
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.claims import claimed
 from relexify.storage.files import write_file, write_folder

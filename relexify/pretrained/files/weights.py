@@ -22,9 +22,9 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from relexify.pretrained.files.shards import find_shards
 from relexify.pretrained.kinds import kind_of_folder
-from relexify.pretrained.lexical import count_rows, lexical_axes
 from relexify.pretrained.names import resolve
-from relexify.pretrained.quiet import save_model
+from relexify.pretrained.parameters.lexical import count_rows, lexical_axes
+from relexify.pretrained.runtime.quiet import save_model
 from relexify.storage.files import sha256_of, write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors

@@ -37,14 +37,14 @@ from relexify.scoring import sample_size
 from relexify.systems.transfer.assessment.scores import score_original
 from relexify.systems.transfer.assessment.start import TextCoverage, cover_text
 from relexify.systems.transfer.checks import check_replaced, check_transfer
-from relexify.systems.transfer.extension import extend_vocabulary
 from relexify.systems.transfer.initialisation import initialise, method_inputs
 from relexify.systems.transfer.options import method_options, with_method, without_evidence
-from relexify.systems.transfer.tokenizer import needed_roles, target_tokenizer
+from relexify.systems.transfer.tokenizer.extension import extend_vocabulary
+from relexify.systems.transfer.tokenizer.target import needed_roles, target_tokenizer
 from relexify.text import Corpus
 from relexify.tokens import encoder_of
-from relexify.training.curve import Curve
 from relexify.training.options import Training
+from relexify.training.results.curve import Curve
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast

@@ -15,7 +15,7 @@ from relexify.storage.files import format_size
 from relexify.systems.transfer.options import command_of, with_method
 from relexify.training.options import Training
 from relexify.training.rates import LEAST_BATCH, MOST_EPOCHS
-from relexify.training.summary import FEWEST_TOKENS
+from relexify.training.results.summary import FEWEST_TOKENS
 
 __all__ = ["summarise_advice", "transfer_command"]
 

@@ -36,9 +36,9 @@ from relexify.storage.files import is_written, write_file
 from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
 from relexify.storage.work import WorkFolder
-from relexify.training.curve import Curve
 from relexify.training.distributed import started_processes
-from relexify.training.result import TrainingResult
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import TrainingResult
 from relexify.version import __version__
 
 __all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]

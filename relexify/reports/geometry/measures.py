@@ -188,7 +188,7 @@ def hidden_states(
     """
     import torch
 
-    from relexify.pretrained.runnable import evaluating
+    from relexify.pretrained.runtime.runnable import evaluating
 
     ids = np.concatenate([np.asarray(window) for window in windows]) if len(windows) else np.zeros(0, dtype=np.int64)
     if len(np.unique(ids)) < 2:

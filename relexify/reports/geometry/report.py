@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.reports.geometry.inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
 from relexify.reports.geometry.measures import (
     HiddenStates,

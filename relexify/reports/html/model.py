@@ -37,9 +37,9 @@ from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_
 from relexify.systems.transfer.assessment.start import BASELINES, Start, start_of
 from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
 from relexify.systems.transfer.assessment.verdict import alignment_hits, verdict_of
-from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE, selected_step
-from relexify.training.summary import GAIN, curve_table, judge_training
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE, selected_step
+from relexify.training.results.summary import GAIN, curve_table, judge_training
 
 __all__ = ["render_model"]
 

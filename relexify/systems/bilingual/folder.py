@@ -17,7 +17,7 @@ from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.languages import LANGUAGES
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.quiet import quiet_transformers, save_model
+from relexify.pretrained.runtime.quiet import quiet_transformers, save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.files import write_folder
 from relexify.systems.bilingual.kind import BILINGUAL

@@ -19,8 +19,8 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.languages import check_languages
-from relexify.pretrained.lexical import lexical_axes
-from relexify.pretrained.same_encoder import check_same_encoder, warn_if_trained_apart
+from relexify.pretrained.parameters.lexical import lexical_axes
+from relexify.pretrained.parameters.same_encoder import check_same_encoder, warn_if_trained_apart
 from relexify.systems.bilingual.kind import MODEL_TYPE
 
 __all__ = ["MEMBERS", "BilingualConfig", "BilingualModel"]

@@ -14,9 +14,9 @@ from relexify.steps import STEPS, RunContext, Step, StepComparison, StepReport, 
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
 from relexify.text import TextInput
-from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE, TrainingResult, load_result
-from relexify.training.summary import summarise_training
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE, TrainingResult, load_result
+from relexify.training.results.summary import summarise_training
 
 __all__ = ["check_bilingual", "run_bilingual"]
 

@@ -19,7 +19,7 @@ from relexify.training.data.texts import LanguageData, TrainingData, language_da
 from relexify.training.distributed import started_processes
 from relexify.training.job import TrainingJob, source_notes
 from relexify.training.options import Training
-from relexify.training.result import TrainingResult
+from relexify.training.results.result import TrainingResult
 from relexify.training.run import run_training
 from relexify.training.trainable import check_halves, check_language_model, check_stages
 

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.methods.ofa import factorise
-from relexify.pretrained.lexical import weight_rows
+from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.systems.compression.codes import codes_of, smallest_base, table_sizes
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead

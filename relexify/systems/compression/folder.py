@@ -20,9 +20,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from relexify.errors import GraftError, InputError
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
-from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.quiet import save_model
+from relexify.pretrained.parameters.lexical import weight_rows
+from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached

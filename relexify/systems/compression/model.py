@@ -19,8 +19,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from relexify.errors import GraftError
 from relexify.pretrained.architecture import initial_deviation
-from relexify.pretrained.lexical import lexical_axes
-from relexify.pretrained.precision import cast_parameters
+from relexify.pretrained.parameters.lexical import lexical_axes
+from relexify.pretrained.runtime.precision import cast_parameters
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.head import EmbeddingHead
 from relexify.systems.compression.kind import CONFIG_ENTRY

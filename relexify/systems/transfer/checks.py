@@ -44,8 +44,8 @@ from relexify.systems.transfer.options import (
     transfer_inputs,
     unused_options,
 )
-from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
-from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
+from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 from relexify.text import Corpus
 from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
 

@@ -19,17 +19,17 @@ from relexify.methods.parts.vectors import has_token_vectors, has_trained_vector
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of, usable_length
 from relexify.pretrained.files.weights import bytes_to_write
-from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, meta_model
-from relexify.pretrained.runnable import memory_shortage
+from relexify.pretrained.parameters.lexical import count_rows
+from relexify.pretrained.runtime.runnable import memory_shortage
 from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
 from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
 from relexify.systems.transfer.options import Transfer, given_translations
 from relexify.systems.transfer.prior import PriorText, has_prior, prediction_key, prior_text
-from relexify.systems.transfer.tokenizer import known_tokenizer
-from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.target import known_tokenizer
 from relexify.text import Corpus, is_unspaced
 from relexify.text.sources import TextFile
 from relexify.tokens import encoder_of

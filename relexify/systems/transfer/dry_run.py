@@ -17,7 +17,7 @@ from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
 from relexify.systems.transfer.assessment.verdict_texts import recognise_language
 from relexify.systems.transfer.cost import estimate_before_loading
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
-from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
 from relexify.tokens import AnyTokenizer, check_vocabulary_size, encoder_of

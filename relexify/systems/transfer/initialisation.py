@@ -13,9 +13,9 @@ from relexify.grafting import Graft, graft, is_tied
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, InputKind
 from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
-from relexify.pretrained.fresh import fresh_twin
-from relexify.pretrained.lexical import weight_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.parameters.fresh import fresh_twin
+from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
 from relexify.storage.revisions import EVIDENCE

@@ -14,7 +14,7 @@ from relexify.text import Corpus, TextSource
 from relexify.tokens import encoder_of
 
 if TYPE_CHECKING:
-    from relexify.training.curve import Curve
+    from relexify.training.results.curve import Curve
 
 __all__ = ["describe_other_text", "warn_about_other_text"]
 

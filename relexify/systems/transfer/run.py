@@ -15,9 +15,9 @@ from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import bytes_to_write
-from relexify.pretrained.lexical import count_rows
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.pretrained.runnable import check_finite, memory_shortage
+from relexify.pretrained.parameters.lexical import count_rows
+from relexify.pretrained.runtime.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
 from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
@@ -31,13 +31,13 @@ from relexify.systems.transfer.assessment.start import Start
 from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
-from relexify.systems.transfer.extension import assess_extension
 from relexify.systems.transfer.initialisation import graft_initialisation, initialise, method_inputs
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import PriorText, add_prior, has_prior, prediction_key, prior_text
 from relexify.systems.transfer.provenance import is_finished, provenance_of
-from relexify.systems.transfer.tokenizer import known_tokenizer, needed_roles, target_tokenizer
-from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.extension import assess_extension
+from relexify.systems.transfer.tokenizer.target import known_tokenizer, needed_roles, target_tokenizer
 from relexify.text import Corpus
 from relexify.tokens import check_vocabulary_size
 

@@ -4,8 +4,8 @@ How a sentence pair (X, Y) is processed, and where:
 
 1. Both languages share a joint WordPiece vocabulary (`joint_vocabulary`). The rows of its tokens are skip-gram vectors,
    mapped into the model's embedding space (`embedding`; section 3.1). This step is a method of a transfer (`method`).
-2. A word aligner gives O: for every token of Y, the position in X that it is aligned to (`pairs`; Eq. 3). A row of a
-   batch has X as input, O, and Y as labels; the next row has Y with masks (`batches`; Algorithm 1, lines 9 to 13).
+2. A word aligner gives O: for every token of Y, the position in X that it is aligned to (`data.pairs`; Eq. 3). A row of
+   a batch has X as input, O, and Y as labels; the next row has Y with masks (`data.batches`; Algorithm 1, lines 9-13).
 3. X and the placeholder [P] are embedded with their language, and run through the lower half of the layers. The states
    are re-ordered by O, with [P] for unaligned tokens, the positions and the language of Y are added, and the result
    runs through the TRILayer and the upper half (`model.encoder`; section 3.2).
@@ -21,8 +21,7 @@ files of this package:
 
     method.py, joint_vocabulary.py, embedding.py   the joint vocabulary and its rows, as a method of a transfer
     options.py             all settings
-    pairs.py, batches.py   sentence pairs with their word alignment, and the rows of a batch
-    next_sentences.py      rows of text for next-sentence prediction
+    data/                  sentence pairs with their word alignment, and the rows of a batch
     parameters.py          the parameters that each phase trains
     phases.py              the three phases, each of which is a training run
     run.py                 all phases, one after another

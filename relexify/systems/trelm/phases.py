@@ -19,12 +19,12 @@ from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, meta_model
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
-from relexify.systems.trelm.batches import TARGET_INDEX, InLanguage, PairBatches
+from relexify.systems.trelm.data.batches import TARGET_INDEX, InLanguage, PairBatches
+from relexify.systems.trelm.data.next_sentences import SegmentPairs
+from relexify.systems.trelm.data.pairs import AlignedPairs
 from relexify.systems.trelm.model.folder import Tokenizers, check_tokenizers, load_tokenizers, save_with_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.next_sentences import SegmentPairs
 from relexify.systems.trelm.options import Direction, Objective, Weighting, check_objective
-from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import Phase, combine_halves, phase_pattern
 from relexify.text import TextSource
 from relexify.tokens import encoder_of
@@ -33,7 +33,7 @@ from relexify.training.data.texts import TrainingData, held_out_data, language_d
 from relexify.training.distributed import started_processes
 from relexify.training.job import TrainingJob, source_notes
 from relexify.training.options import Stage, Training
-from relexify.training.result import TrainingResult
+from relexify.training.results.result import TrainingResult
 from relexify.training.run import run_training
 from relexify.training.trainable import check_halves, check_trainable
 

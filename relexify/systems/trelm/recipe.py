@@ -22,8 +22,8 @@ from relexify.steps import (
 )
 from relexify.storage.notes import Notes, read_as
 from relexify.systems.trelm.options import Trelm, check_trelm, trelm_inputs
-from relexify.training.result import TrainingResult, load_result
-from relexify.training.summary import summarise_training
+from relexify.training.results.result import TrainingResult, load_result
+from relexify.training.results.summary import summarise_training
 
 __all__ = ["check_trelm_step", "run_trelm_step", "validate_trelm"]
 

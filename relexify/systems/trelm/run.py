@@ -34,6 +34,7 @@ from relexify.storage.inputs import check_inputs
 from relexify.storage.json import read_json
 from relexify.storage.revisions import TRAINING_REVISIONS
 from relexify.storage.work import WorkFolder
+from relexify.systems.trelm.data.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.config import TriLayerConfig
@@ -41,14 +42,13 @@ from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizer
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.model.xlm import backbone_config
 from relexify.systems.trelm.options import Direction, Objective, Trelm, check_trelm, trelm_inputs
-from relexify.systems.trelm.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.training.distributed import started_processes
 from relexify.training.job import source_notes
 from relexify.training.options import Training
-from relexify.training.result import TrainingResult, load_result
+from relexify.training.results.result import TrainingResult, load_result
 from relexify.training.trainable import check_halves, check_language_model
 
 __all__ = ["TrelmResult", "check_run", "run_trelm"]

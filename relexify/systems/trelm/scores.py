@@ -15,12 +15,12 @@ from relexify.scoring import Score
 from relexify.storage.files import write_file
 from relexify.storage.json import read_json
 from relexify.storage.notes import read_as, read_entry, read_notes
+from relexify.systems.trelm.data.pairs import open_bitext
 from relexify.systems.trelm.model.folder import load_tokenizers
 from relexify.systems.trelm.options import Direction, Trelm
-from relexify.systems.trelm.pairs import open_bitext
 from relexify.systems.trelm.translation import import_sacrebleu, translation_scores
-from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE
 
 __all__ = ["check_test_bitext", "phase_scores", "score_translations", "trelm_scores"]
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, importing
 from relexify.pretrained.architecture import encoder_frame, usable_length
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring import Score
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM

@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from transformers import PreTrainedModel
 
 from relexify.pretrained.architecture import IGNORED, Architecture, architecture_of
-from relexify.pretrained.fresh import fresh_model
+from relexify.pretrained.parameters.fresh import fresh_model
 from relexify.progress import Advance, report_to, track
 from relexify.scoring import HeldOut
 from relexify.training.cost.peak import matrix_peak

@@ -31,10 +31,10 @@ from transformers import PreTrainedModel
 
 from relexify.pretrained.architecture import LayerSizes, architecture_of, hidden_width, layer_sizes
 from relexify.training.engine.freezing import trained_names
-from relexify.training.engine.groups import parameter_groups
-from relexify.training.engine.muon import CHUNK as MUON_CHUNK
-from relexify.training.engine.muon import POLYNOMIALS
-from relexify.training.engine.muon import WORKSPACE as MUON_WORKSPACE
+from relexify.training.engine.optimisers.groups import parameter_groups
+from relexify.training.engine.optimisers.muon import CHUNK as MUON_CHUNK
+from relexify.training.engine.optimisers.muon import POLYNOMIALS
+from relexify.training.engine.optimisers.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
 from relexify.training.options import DORA, LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
 from relexify.training.plan import plan_stages

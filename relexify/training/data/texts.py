@@ -14,11 +14,11 @@ from relexify.pretrained.architecture import Architecture, architecture_of
 from relexify.scoring import HeldOut, held_out_windows, sample_size
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of
-from relexify.training.curve import SOURCE, TARGET
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
 from relexify.training.data.packing import pack, pack_share
 from relexify.training.distributed import started_processes
 from relexify.training.options import Training
+from relexify.training.results.curve import SOURCE, TARGET
 
 __all__ = ["LanguageData", "TrainingData", "held_out_data", "language_data", "share_packing", "training_data"]
 

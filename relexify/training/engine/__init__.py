@@ -7,11 +7,8 @@ monitor.py      when to score and save, progress, speed, and the time that is le
 arguments.py    TrainingArguments, schedule, optimiser, the steps to score and save at
 freezing.py     which parameters a stage trains, and which rows of tokens stay as they are
 adapters.py     low-rank adapters instead of whole matrices (LoRA)
-groups.py       which of them are trained by Muon, and which by AdamW at what rate
-muon.py         Muon and AdamW as one optimiser
-low_memory.py   AdamW with moments in 8 bits, or paged to the host (bitsandbytes)
-lookahead.py    Lookahead around Adam
-average.py      a moving average of the weights
+optimisers/     Muon, Lookahead, optimisers that take less memory, and averages of the weights
+distribution.py what FSDP requires, which distributes a model over devices
 cuda_graph.py   forward and backward pass of a step as one CUDA graph
 randomness.py   leave the caller's random state as it was
 """

@@ -12,13 +12,13 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, Trainer, Traine
 from transformers.integrations import get_reporting_integration_callbacks, is_tensorboard_available
 
 from relexify.errors import InputError
-from relexify.pretrained.precision import computes_in_bfloat16
+from relexify.pretrained.runtime.precision import computes_in_bfloat16
 from relexify.training.distributed import DISTRIBUTED_TIMEOUT
-from relexify.training.engine.average import WeightAverage
-from relexify.training.engine.groups import parameter_groups
-from relexify.training.engine.lookahead import LookaheadAdamW
 from relexify.training.engine.monitor import BITS
-from relexify.training.engine.muon import MuonAdamW
+from relexify.training.engine.optimisers.average import WeightAverage
+from relexify.training.engine.optimisers.groups import parameter_groups
+from relexify.training.engine.optimisers.lookahead import LookaheadAdamW
+from relexify.training.engine.optimisers.muon import MuonAdamW
 from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
 from relexify.training.rates import stage_rates
 
@@ -129,7 +129,7 @@ def stage_optimiser(
         common["params"] = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=muon)
     if state == WHOLE_STATE:
         return MuonAdamW, common
-    from relexify.training.engine.low_memory import LowMemoryAdamW
+    from relexify.training.engine.optimisers.low_memory import LowMemoryAdamW
 
     return LowMemoryAdamW, {**common, "optim_bits": 8 if "8-bit" in state else 32, "is_paged": "paged" in state}
 

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from relexify.errors import InputError
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.training.options import EMBEDDINGS, EVERYTHING, INNER
 from relexify.training.protocol import lexical_parameter_names
 

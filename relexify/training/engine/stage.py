@@ -18,13 +18,11 @@ import torch
 from accelerate.utils import parse_flag_from_env
 from transformers import PreTrainedModel
 
-from relexify.errors import InputError, TrainingError
-from relexify.pretrained.quiet import quiet_transformers
+from relexify.errors import TrainingError
+from relexify.pretrained.runtime.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
 from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
-from relexify.storage.claims import restart_advice
-from relexify.training.curve import Curve, Measurement
 from relexify.training.data.batches import Sequences
 from relexify.training.data.texts import TrainingData
 from relexify.training.engine.adapters import ADAPTERS, Adapters, add_adapters
@@ -36,14 +34,16 @@ from relexify.training.engine.arguments import (
     stage_callbacks,
     stage_optimiser,
 )
-from relexify.training.engine.average import swap_averages
+from relexify.training.engine.distribution import check_checkpoint, check_distribution, unwrap
 from relexify.training.engine.freezing import KeptRows, freeze_all_but
 from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor
+from relexify.training.engine.optimisers.average import swap_averages
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.loss.forward import loss_forward
-from relexify.training.options import WHOLE_STATE, Stage, Training
+from relexify.training.options import Stage, Training
 from relexify.training.precision import cast_for_training
+from relexify.training.results.curve import Curve, Measurement
 
 __all__ = ["StageResult", "train_stage"]
 
@@ -145,8 +145,8 @@ def train_stage(
             snapshots=snapshots,
             snapshot_steps={step - first_step: step for step in training.snapshots},
         )
-        _check_distribution(trainer, stage, training)
-        _check_checkpoint(checkpoint, trainer)
+        check_distribution(trainer, stage, training)
+        check_checkpoint(checkpoint, trainer)
         with resuming_from(checkpoint), _explained_memory(arguments.per_device_train_batch_size, training):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
@@ -154,7 +154,7 @@ def train_stage(
     # Steps of the Trainer are counted within the stage; those of the curve within the whole run.
     best = trainer.state.best_global_step
     selected = best if arguments.load_best_model_at_end and best else trainer.state.global_step
-    trained, weights = _unwrap(model, trainer)
+    trained, weights = unwrap(model, trainer)
     return StageResult(
         trained,
         weights,
@@ -232,65 +232,6 @@ def _finish_model(
         adapters.merge()
     elif adapters is not None:
         adapters.separate(Path(trainer.args.output_dir) / ADAPTERS if trainer.args.should_save else None)
-
-
-def _unwrap(model: PreTrainedModel, trainer: StageTrainer) -> tuple[PreTrainedModel, dict[str, Any] | None]:
-    """Return the model, and its parameters if FSDP distributes it."""
-    if not trainer.is_fsdp_enabled:
-        return model, None
-    weights = trainer.accelerator.get_state_dict(trainer.model)
-    return trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False), weights
-
-
-def _check_distribution(trainer: StageTrainer, stage: Stage, training: Training) -> None:
-    """Validate that a model can be trained as requested if FSDP distributes it.
-
-    Raises:
-        InputError: It cannot.
-    """
-    if not trainer.is_fsdp_enabled:
-        return
-    if stage.embedding_learning_rate is not None and not trainer.accelerator.is_fsdp2:
-        raise InputError(
-            "Muon and separate learning rates need the parameters as they are, but FSDP 1 makes one flat parameter "
-            "of many: set fsdp_version to 2, or choose the plan direct"
-        )
-    if training.keep_rows:
-        raise InputError("rows cannot be kept in a model that FSDP distributes: leave out keep_rows, or FSDP")
-    if training.lora_rank:
-        raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out lora_rank, or FSDP")
-    if training.optimiser_state != WHOLE_STATE:
-        raise InputError(
-            f"FSDP cannot distribute the moments of bitsandbytes (optimiser_state = {training.optimiser_state!r}): "
-            "leave out optimiser_state, or FSDP"
-        )
-    if training.inner_precision == "bfloat16":
-        raise InputError(
-            "FSDP needs all parameters in one number format: set inner_precision to float32, and let accelerate "
-            "choose the format of FSDP"
-        )
-
-
-def _check_checkpoint(checkpoint: Path | None, trainer: StageTrainer) -> None:
-    """Validate that a checkpoint was written with FSDP if and only if FSDP distributes the model now.
-
-    Raises:
-        InputError: It was not.
-    """
-    if checkpoint is None:
-        return
-    was_sharded = any(checkpoint.glob("pytorch_model_fsdp*"))
-    if was_sharded and not trainer.is_fsdp_enabled:
-        raise InputError(
-            f"{checkpoint} was written with FSDP, which distributes parts of the model: start the command with FSDP, "
-            "with any number of processes (one: torchrun --nproc-per-node 1), or "
-            f"{restart_advice(checkpoint.parents[1])}"
-        )
-    if trainer.is_fsdp_enabled and not was_sharded:
-        raise InputError(
-            f"{checkpoint} was written without FSDP, so it holds the whole model: start the command without FSDP, with "
-            f"any number of processes, or {restart_advice(checkpoint.parents[1])}"
-        )
 
 
 @contextmanager

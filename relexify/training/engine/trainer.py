@@ -36,16 +36,16 @@ from transformers import PreTrainedModel, TrainerCallback, TrainingArguments
 
 from relexify.errors import TrainingError
 from relexify.pretrained.architecture import IGNORED
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring import HeldOut, Score, scores_of
 from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
 from relexify.training.data.texts import TrainingData
-from relexify.training.engine.average import averaged_weights, keep_averages
 from relexify.training.engine.cuda_graph import CapturedPass
-from relexify.training.engine.groups import decaying_parameters
 from relexify.training.engine.monitor import BITS, PERPLEXITY
+from relexify.training.engine.optimisers.average import averaged_weights, keep_averages
+from relexify.training.engine.optimisers.groups import decaying_parameters
 from relexify.training.engine.sealed import SealedTrainer
 
 __all__ = ["StageTrainer"]

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel, masking_utils
 from transformers.utils import import_utils
 
 from relexify.pretrained.architecture import IGNORED
-from relexify.pretrained.runnable import evaluating
+from relexify.pretrained.runtime.runnable import evaluating
 from relexify.training.loss.chunked import CHUNK, ChunkLoss, chunked_loss, labelled_positions
 from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, RowLabelModel, chunked_head
 

@@ -8,7 +8,7 @@ from transformers import AutoModel
 
 from relexify.evaluation.parsing.biaffine import Biaffine, BiaffineConfig, BiaffineParser
 from relexify.pretrained.architecture import IGNORED
-from relexify.pretrained.lexical import lexical_axes
+from relexify.pretrained.parameters.lexical import lexical_axes
 from tests import pico
 
 families = pytest.mark.parametrize("family", list(pico.FAMILIES))

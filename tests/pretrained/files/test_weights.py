@@ -15,8 +15,8 @@ from relexify.grafting import graft
 from relexify.methods.fvt import fvt
 from relexify.pretrained.files import weights
 from relexify.pretrained.files.weights import identify_weights, save_with_links, sha256_of_weights
-from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 

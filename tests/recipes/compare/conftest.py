@@ -12,8 +12,8 @@ import pytest
 from relexify.methods.registry import METHODS
 from relexify.steps import STEPS, Step, StepComparison, StepTraining, Variant
 from relexify.storage.files import write_folder
-from relexify.training.curve import Curve, Measurement
-from relexify.training.result import TrainingResult
+from relexify.training.results.curve import Curve, Measurement
+from relexify.training.results.result import TrainingResult
 
 START, ALIGNED, CURVE = "start.txt", "aligned.txt", "learned.json"
 

@@ -32,7 +32,7 @@ from relexify.scoring import Score
 from relexify.steps import STEPS, ModelChange, Step, StepReport
 from relexify.storage.files import record_file
 from relexify.storage.notes import read_notes
-from relexify.training.curve import Curve, Measurement
+from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 from tests.reports.html.conftest import MARKUP
 from tests.reports.html.examples import big_atlas

@@ -22,13 +22,13 @@ from relexify.storage.files import MARKER
 from relexify.systems.bilingual.folder import BilingualBundle
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.bilingual.training import check_halves, train_bilingual
-from relexify.training.curve import Curve
 from relexify.training.data.batches import Blocks, TwoTexts
 from relexify.training.data.packing import pack
 from relexify.training.loss.forward import loss_forward
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
-from relexify.training.result import CURVE_FILE, TrainingResult
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE, TrainingResult
 from tests import pico
 from tests.processes import in_a_process, in_two_processes
 from tests.training.runs import (

@@ -24,9 +24,9 @@ from relexify.evaluation.parsing.biaffine import BiaffineParser
 from relexify.grafting import graft
 from relexify.grafting.swap import load_lexicon
 from relexify.methods.baselines import random
-from relexify.pretrained.fresh import fresh_twin
-from relexify.pretrained.lexical import lexical_axes
 from relexify.pretrained.loading import load_model, task_class
+from relexify.pretrained.parameters.fresh import fresh_twin
+from relexify.pretrained.parameters.lexical import lexical_axes
 from relexify.systems.compression.compress import compressed
 from relexify.systems.compression.embedding import SubEmbedding
 from relexify.systems.compression.folder import compress_folder

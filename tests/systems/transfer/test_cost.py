@@ -21,7 +21,7 @@ from relexify.systems.transfer.cost import TransferCost, estimate_before_loading
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import prediction_key, prior_text
 from relexify.systems.transfer.run import run_transfer
-from relexify.systems.transfer.tokenizer import known_tokenizer
+from relexify.systems.transfer.tokenizer.target import known_tokenizer
 from tests import pico
 
 SPEED = 1e6

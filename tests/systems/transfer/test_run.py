@@ -20,7 +20,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.methods.baselines import random
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.mixture import PrecomputedRows
-from relexify.pretrained import runnable
+from relexify.pretrained.runtime import runnable
 from relexify.progress import Advance, report_to
 from relexify.steps import STEPS, RunContext, Variant
 from relexify.storage.arrays import load_arrays, save_arrays

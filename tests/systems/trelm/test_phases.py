@@ -11,9 +11,9 @@ import torch
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
-from relexify.systems.trelm.batches import PairBatches
+from relexify.systems.trelm.data.batches import PairBatches
+from relexify.systems.trelm.data.pairs import AlignedPairs
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
-from relexify.systems.trelm.pairs import AlignedPairs
 from relexify.systems.trelm.parameters import half_pattern, phase_pattern
 from relexify.systems.trelm.phases import combine_directions, train_direction, train_specific
 from relexify.training.engine.trainer import StageTrainer

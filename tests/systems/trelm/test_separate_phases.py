@@ -13,10 +13,10 @@ import torch
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.systems.trelm.batches import PairBatches
+from relexify.systems.trelm.data.batches import PairBatches
+from relexify.systems.trelm.data.pairs import align_pairs
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import load_tokenizers
-from relexify.systems.trelm.pairs import align_pairs
 from relexify.systems.trelm.parameters import half_pattern
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_specific
 from tests import pico

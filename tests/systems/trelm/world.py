@@ -21,9 +21,9 @@ from transformers import (
 
 from relexify.evidence.bitext import Bitext, Links, encode_bitext
 from relexify.pretrained.loading import load_model
+from relexify.systems.trelm.data.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.model.folder import save_with_tokenizers
-from relexify.systems.trelm.pairs import AlignedPairs, align_pairs
 from relexify.systems.trelm.phases import train_commonality, train_direction
 from relexify.training.options import Training
 from tests import pico

@@ -63,7 +63,7 @@ def bilingual(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.systems.bilingual.training import train_bilingual
-    from relexify.training.summary import summarise_training
+    from relexify.training.results.summary import summarise_training
 
     with bars():
         result = train_bilingual(

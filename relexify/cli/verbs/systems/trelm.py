@@ -92,7 +92,7 @@ def trelm(
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.systems.trelm.run import run_trelm
-    from relexify.training.summary import summarise_training
+    from relexify.training.results.summary import summarise_training
 
     with bars():
         result = run_trelm(model, output, corpus, options, held_out=held_out or None, overwrite=overwrite)

@@ -108,8 +108,8 @@ def train(
     from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start
     from relexify.systems.transfer.other_text import warn_about_other_text
     from relexify.training.cost.here import seconds_here
+    from relexify.training.results.summary import judge_training, summarise_training
     from relexify.training.run import train as train_model
-    from relexify.training.summary import judge_training, summarise_training
     from relexify.training.trainable import check_head, check_trainable
 
     if not add_head:

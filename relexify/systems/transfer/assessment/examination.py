@@ -9,7 +9,7 @@ from relexify.systems.transfer.assessment.bitext import assess_bitext
 from relexify.systems.transfer.assessment.dictionary import assess_dictionary
 from relexify.systems.transfer.assessment.start import Start, cover_text
 from relexify.systems.transfer.options import Transfer, given_evidence
-from relexify.systems.transfer.tokenizer_choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 
 __all__ = ["examine_evidence"]
 

@@ -20,14 +20,14 @@ from relexify.systems.transfer.assessment.start import (
 )
 from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge, verdict_of
 from relexify.systems.transfer.other_text import describe_other_text
-from relexify.training.curve import TARGET
+from relexify.training.results.curve import TARGET
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from relexify.evidence.alignment import Rotation
     from relexify.systems.transfer.run import TransferResult
-    from relexify.training.curve import Curve
+    from relexify.training.results.curve import Curve
 
 __all__ = [
     "alignment_precision",

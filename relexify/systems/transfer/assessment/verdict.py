@@ -40,7 +40,7 @@ from relexify.systems.transfer.assessment.dictionary_verdict import (
 )
 from relexify.systems.transfer.assessment.start import Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_METHOD, DEFAULT_VOCABULARY
-from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN
+from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN
 
 __all__ = ["Verdict", "alignment_hits", "judge", "verdict_of"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.start import BASELINES, BitextCheck, Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_METHOD
-from relexify.systems.transfer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
+from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
 
 __all__ = [
     "ask_for_evidence",

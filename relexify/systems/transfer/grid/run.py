@@ -50,7 +50,7 @@ from relexify.systems.transfer.grid.cells import (
 from relexify.systems.transfer.initialisation import graft_initialisation, method_inputs
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import add_prior, has_prior, prior_text
-from relexify.systems.transfer.tokenizer import needed_roles, target_tokenizer
+from relexify.systems.transfer.tokenizer.target import needed_roles, target_tokenizer
 
 __all__ = ["run_grid"]
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.pretrained.languages import check_languages
-from relexify.pretrained.same_encoder import check_same_encoder, warn_if_trained_apart
+from relexify.pretrained.parameters.same_encoder import check_same_encoder, warn_if_trained_apart
 from relexify.systems.trelm.model.backbone import encoder_layers, family_of
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import VocabularyError
 from relexify.pretrained.languages import LANGUAGES
 from relexify.pretrained.loading import load_tokenizer
-from relexify.pretrained.quiet import save_model
+from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM

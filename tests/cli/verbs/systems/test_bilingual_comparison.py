@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relexify.reports import Comparison, stage_rows, task_rows
-from relexify.training.curve import Curve
+from relexify.training.results.curve import Curve
 from tests.cli.command import relexify
 
 RUNS = ("fvt", "ramen-random")

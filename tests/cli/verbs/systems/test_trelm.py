@@ -25,7 +25,7 @@ from relexify.systems.trelm.model.building import with_trilayer
 from relexify.systems.trelm.options import Trelm
 from relexify.systems.trelm.scores import trelm_scores
 from relexify.tokens import vocabulary_of
-from relexify.training.curve import Curve
+from relexify.training.results.curve import Curve
 from tests import pico
 from tests.cli.command import relexify
 

@@ -20,8 +20,8 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.storage.checkpoints import SEAL
-from relexify.training.curve import Curve
-from relexify.training.result import CURVE_FILE
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import CURVE_FILE
 from tests.cli.command import assert_error, relexify, run_until_killed
 from tests.cli.conftest import SIZE
 from tests.training.runs import assert_close, assert_curves_close, assert_same_bits, save_source

@@ -24,7 +24,7 @@ from relexify.systems.transfer.assessment.summary import (
 )
 from relexify.systems.transfer.run import TransferResult
 from relexify.tokens import vocabulary_of
-from relexify.training.curve import Curve, Measurement
+from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 
 

@@ -1,0 +1,7 @@
+"""The parameters of a model: those of the vocabulary, and new or untrained ones.
+
+lexical.py        find the parameters that belong to the vocabulary
+heads.py          add a language-modelling head
+fresh.py          build untrained models
+same_encoder.py   check that two models differ only in the vocabulary
+"""

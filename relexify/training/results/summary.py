@@ -1,0 +1,120 @@
+"""The result of a training in words and tables: held-out scores along the way, the effort, and a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from relexify.scoring import format_perplexity
+from relexify.steps import ResultTable
+from relexify.training.results.curve import Curve
+from relexify.training.results.result import TrainingResult
+
+__all__ = ["FEWEST_TOKENS", "TrainingVerdict", "curve_table", "judge_training", "summarise_training"]
+
+MAX_ROWS = 12
+"""Rows of a training curve that are shown."""
+GAIN = 0.01
+"""Bits per byte that count as a gain, or as a loss, of a training."""
+FEWEST_TOKENS = 10_000
+"""Tokens of training below which scores, and the order of several trainings, say nothing about longer ones: 20 steps of
+`relexify advise`. A choice."""
+
+
+@dataclass(frozen=True)
+class TrainingVerdict:
+    """Whether a training helped, and whether more of it would.
+
+    Attributes:
+        outcome: `improving`, if scores were still improving when it ended, or had not become worse in fewer than
+            `FEWEST_TOKENS`; `finished`, if they were not, or if they became worse again and the best step was kept;
+            `overfitted`, if they did and it was not; `worse`, if they became worse and never were better than before.
+            Differences below `GAIN` do not count.
+        reason: Why, and what to do next, in one or two sentences.
+    """
+
+    outcome: Literal["improving", "finished", "overfitted", "worse"]
+    reason: str
+
+
+def judge_training(curve: Curve, selected: int) -> TrainingVerdict:
+    """Judge a training by its scores on held-out text; with two languages, by those of the target language.
+
+    Args:
+        curve: The scores.
+        selected: The step whose parameters were kept.
+    """
+    (language, target), *others = curve.by_language.items()
+    verdict = _judge(target, selected, f"Held-out text ({language})" if language else "Held-out text")
+    sentences = [verdict.reason]
+    for name, other in others:
+        score, before = other.at(selected).bits_per_byte, other.first.bits_per_byte
+        sentences.append(f"Held-out text ({name}) takes {score:.3f}, {before:.3f} at step 0.")
+        if selected != curve.last.step:
+            sentences.append(f"Step {selected:,} has the best mean of both languages.")
+    return replace(verdict, reason=" ".join(sentences))
+
+
+def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
+    """Return the curve of held-out scores as a table, and the effort and the verdict as sentences."""
+    speed = f"; {result.tokens_per_second:,.0f} tokens/s without scoring" if result.tokens_per_second else ""
+    taken = f"; {result.seconds:,.0f} s since it was resumed" if result.resumed else f" in {result.seconds:,.0f} s"
+    return [
+        curve_table(result.curve, result.selected),
+        f"{result.tokens:,} tokens{taken}{speed}",
+        judge_training(result.curve, result.selected).reason,
+    ]
+
+
+def curve_table(curve: Curve, selected: int) -> ResultTable:
+    """Return about a dozen points, among them the first, the last, the best and the selected one, which is marked."""
+    points = curve.points
+    every = -(-len(points) // MAX_ROWS)
+    indices = {0, len(points) - 1, *range(0, len(points), every)}
+    languages = list(curve.first.by_language or ())
+    scores = [f"{name}: bits per byte" for name in (*languages, "mean")]
+    if not languages:
+        scores = ["bits per byte", "perplexity"]
+    rows = [["step", "tokens", "stage", *scores]]
+    for index, point in enumerate(points):
+        if index not in indices and point.step not in (selected, curve.best.step):
+            continue
+        mark = " (selected)" if point.step == selected != curve.last.step else ""
+        values = [f"{score:.4f}" for score in (*(point.by_language or {}).values(), point.bits_per_byte)]
+        if not languages:
+            values.append(format_perplexity(point.perplexity))
+        rows.append([f"{point.step:,}{mark}", f"{point.tokens:,}", point.stage, *values])
+    return ResultTable("Held-out text (lower is better)", rows)
+
+
+def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
+    first, last, kept = curve.first, curve.last, curve.at(selected)
+    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
+    scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
+    lost = last.bits_per_byte - best.bits_per_byte >= GAIN
+    if lost and kept.step != last.step:
+        scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
+    if lost and best is first:
+        reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
+        return TrainingVerdict("worse", reason)
+    if lost and kept.step == last.step:
+        reason = (
+            f"The model is overfitting. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
+            "train on more text, or for fewer steps."
+        )
+        return TrainingVerdict("overfitted", reason)
+    if lost:
+        reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
+        return TrainingVerdict("finished", reason)
+    earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
+    since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    if last.tokens < FEWEST_TOKENS:
+        # Neither a slope nor a flat end says anything: the learning rate falls until the last step of any training.
+        few = f"It has seen only {last.tokens:,} tokens, too few to judge it by."
+        gained = first.bits_per_byte - last.bits_per_byte >= GAIN
+        headline = "The model has improved." if gained else "This training is too short to be judged."
+        return TrainingVerdict("improving", f"{headline} {since}: train it for longer. {few}")
+    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
+        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
+    reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
+    return TrainingVerdict("finished", reason)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from relexify.storage.revisions import TASK_SCORES
 from relexify.text.remote import is_hub_data_set
 
 if TYPE_CHECKING:
+    from relexify.evaluation.results import TaskResult
     from relexify.reports import TaskScores
 
 __all__ = ["check_tasks", "evaluate_entries", "finished_scores", "output_scores", "write_output_scores"]
@@ -71,42 +72,21 @@ def evaluate_entries(
         folder: Holds scores and unfinished work; all of it belongs to one run.
         device: Where probes and parsers are computed.
     """
-    from relexify.evaluation.evaluate import evaluate_task
-    from relexify.reports import TaskScores
-
     found = dict(zip((entry.title for entry in entries), finished_scores(entries, step, folder), strict=True))
-    starts: set[str | None] = set()  # tasks whose fine-tuned encoder is needed, those above after those below
-    for entry in reversed(entries):
-        if found[entry.title] is None or entry.title in starts:
-            starts.add(entry.start)
+    starts = _tasks_to_start_from(entries, {title for title, scores in found.items() if scores is None})
     encoders: dict[str, Path] = {}
     work_folders = _work_folders(entries, step, folder)
     for entry, work in zip(entries, work_folders, strict=True):
-        if found[entry.title] is not None and entry.title not in starts:
+        keeps_encoder = entry.title in starts
+        if found[entry.title] is not None and not keeps_encoder:
             continue
         when = "at the end of training" if step is None else f"at step {step:,}"
         logger.info("Evaluating %s %s.", entry.title, when)
         start = model if entry.start is None else encoders[entry.start]
-        options = replace(entry, device=device, keep_encoders=entry.title in starts)
-        if isinstance(start, Path):
-            result = evaluate_task(start, entry.files, options, folder=work)
-        else:
-            through = None if entry.through is None else start[entry.through]
-            options = replace(options, language=None, through=through)
-            result = evaluate_task(start[str(entry.language)], entry.files, options, folder=work)
+        result = _evaluate(start, replace(entry, device=device, keep_encoders=keeps_encoder), work)
         if result.encoders:
             encoders[entry.title] = result.encoders[0]
-        chosen = {}
-        if result.chosen is not None:
-            chosen = {"learning_rate": result.chosen.learning_rate, "batch": result.chosen.batch}
-        scores = TaskScores(
-            entry.title,
-            step,
-            tuple(seed.scores for seed in result.per_seed),
-            tests={name: tuple(seed.scores for seed in each.per_seed) for name, each in result.tests.items()},
-            chosen=chosen,
-            hint=result.hint,
-        )
+        scores = _summarise(entry, step, result)
         write_file(_score_file(work), json.dumps(scores.as_table(), indent=1, ensure_ascii=False) + "\n")
         found[entry.title] = scores
     for work in work_folders:
@@ -142,6 +122,43 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
         with suppress(*UNREADABLE):
             found.append(_scores(tables.get(key), entry))
     return tuple(found)
+
+
+def _tasks_to_start_from(entries: Sequence[TaskEntry], unfinished: Collection[str]) -> set[str]:
+    """Return the tasks whose fine-tuned encoder is needed, finished or not, because unfinished ones start from it."""
+    starts: set[str] = set()
+    for entry in reversed(entries):  # a task starts from one above it, which may start from another one
+        if entry.start is not None and (entry.title in unfinished or entry.title in starts):
+            starts.add(entry.start)
+    return starts
+
+
+def _evaluate(model: Path | Mapping[str, str], entry: TaskEntry, work: Path) -> TaskResult:
+    """Evaluate a model, or one model for each language, on a task."""
+    from relexify.evaluation.evaluate import evaluate_task
+
+    if isinstance(model, Path):
+        return evaluate_task(model, entry.files, entry, folder=work)
+    through = None if entry.through is None else model[entry.through]
+    options = replace(entry, language=None, through=through)
+    return evaluate_task(model[str(entry.language)], entry.files, options, folder=work)
+
+
+def _summarise(entry: TaskEntry, step: int | None, result: TaskResult) -> TaskScores:
+    """Return what reports say about the result of a task."""
+    from relexify.reports import TaskScores
+
+    chosen = {}
+    if result.chosen is not None:
+        chosen = {"learning_rate": result.chosen.learning_rate, "batch": result.chosen.batch}
+    return TaskScores(
+        entry.title,
+        step,
+        tuple(seed.scores for seed in result.per_seed),
+        tests={name: tuple(seed.scores for seed in each.per_seed) for name, each in result.tests.items()},
+        chosen=chosen,
+        hint=result.hint,
+    )
 
 
 def _scores(table: Any, entry: TaskEntry) -> TaskScores:

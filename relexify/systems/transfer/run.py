@@ -19,7 +19,6 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.parameters.lexical import count_rows
 from relexify.pretrained.runtime.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
-from relexify.scoring import sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
 from relexify.storage.notes import read_notes
@@ -28,17 +27,17 @@ from relexify.systems.transfer.assessment.examination import examine_evidence
 from relexify.systems.transfer.assessment.samples import segment_samples
 from relexify.systems.transfer.assessment.scores import score_source_language, score_start
 from relexify.systems.transfer.assessment.start import Start
+from relexify.systems.transfer.assessment.texts import ExaminedText, examined_text
 from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
 from relexify.systems.transfer.initialisation import graft_initialisation, initialise, method_inputs
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.prior import PriorText, add_prior, has_prior, prediction_key, prior_text
+from relexify.systems.transfer.prior import add_prior, has_prior
 from relexify.systems.transfer.provenance import is_finished, provenance_of
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 from relexify.systems.transfer.tokenizer.extension import assess_extension
 from relexify.systems.transfer.tokenizer.target import known_tokenizer, needed_roles, target_tokenizer
-from relexify.text import Corpus
 from relexify.tokens import check_vocabulary_size
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def run_transfer(
         return load_transfer(output)
 
     source = _load_source(options, evidence)
-    texts = _choose_texts(options, evidence, source)
+    texts = examined_text(options, evidence, source.model, source.tokenizer)
 
     known = known_tokenizer(options, source.tokenizer, evidence)
     _announce_time(options, evidence, source, texts, known)
@@ -121,7 +120,8 @@ def run_transfer(
     start = examine_evidence(options, inputs, initialisation, grafted, texts.sample)
     _warn_of_poor_start(options, start)
 
-    shortage = memory_shortage(grafted.model, options.device)  # if there is one, the model cannot be run
+    # A model that does not fit into memory can be grafted and written, but not run, as the next two steps do.
+    shortage = memory_shortage(grafted.model, options.device)
     prior = _add_prior(options, grafted, texts, shortage)
     start = _score(options, source, texts, inputs, grafted, start, shortage)
 
@@ -181,23 +181,6 @@ class _Source:
     provenance: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """Text that the grafted model is examined with.
-
-    Attributes:
-        shown: Text, some typical lines of which are shown under both tokenizers.
-        sample: The part of it that is scored, and that the evidence is tested on.
-        counted: The text of the unigram prior; None if there is none.
-        original_key: The key of the source model's score on the sample in the cache; None if it is not scored.
-    """
-
-    shown: Corpus
-    sample: str
-    counted: PriorText | None
-    original_key: Mapping[str, object] | None
-
-
 def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     """Load the source model, and validate at once whatever would otherwise fail after hours of work.
 
@@ -227,36 +210,15 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     return _Source(model, source, provenance)
 
 
-def _choose_texts(options: Transfer, evidence: Evidence, source: _Source) -> _Texts:
-    """Return the text to examine a grafted model with."""
-    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
-    text = evidence.held_out if options.score else evidence.corpus
-    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
-    counted = prior_text(options, source.model, evidence)
-    original_key = None
-    if options.score and memory_shortage(source.model, options.device) is None:
-        # Once, for the estimate and for the scores, because it hashes the whole model.
-        original_key = prediction_key(source.model, source.tokenizer, sample, options.device)
-    return _Texts(text, sample, counted, original_key)
-
-
 def _announce_time(
     options: Transfer,
     evidence: Evidence,
     source: _Source,
-    texts: _Texts,
+    texts: ExaminedText,
     target: PreTrainedTokenizerFast | None,
 ) -> None:
     """Log how long a transfer takes, unless it is short; `target` is None if it has to be trained."""
-    cost = estimate_transfer(
-        options,
-        evidence,
-        source.model,
-        source.tokenizer,
-        target,
-        original_key=texts.original_key,
-        counted_text=texts.counted,
-    )
+    cost = estimate_transfer(options, evidence, source.model, source.tokenizer, target, texts)
     if cost.seconds >= _ANNOUNCED_FROM:
         logger.info("this transfer takes %s", cost.describe())
 
@@ -274,14 +236,14 @@ def _warn_of_poor_start(options: Transfer, start: Start) -> None:
     logger.warning("%s. %s. Interrupt the command %s.", headline, found, advice)
 
 
-def _add_prior(options: Transfer, grafted: Graft, texts: _Texts, shortage: str | None) -> UnigramReport | None:
+def _add_prior(options: Transfer, grafted: Graft, texts: ExaminedText, shortage: str | None) -> UnigramReport | None:
     """Add the unigram prior, and log what it changes, or why there is none.
 
     Args:
         options: The transfer.
         grafted: Its result, which is changed.
         texts: Its texts.
-        shortage: By how much the model does not fit into memory; None if it does.
+        shortage: Why the result cannot be run, as `memory_shortage` says it; None if it can.
     """
     if shortage is not None:
         if has_prior(options):
@@ -302,7 +264,7 @@ def _add_prior(options: Transfer, grafted: Graft, texts: _Texts, shortage: str |
 def _score(
     options: Transfer,
     source: _Source,
-    texts: _Texts,
+    texts: ExaminedText,
     inputs: Inputs,
     grafted: Graft,
     start: Start,
@@ -317,16 +279,14 @@ def _score(
         inputs: The tokenizers, and held-out text in the source language.
         grafted: The model, with its unigram prior.
         start: What is known without scores.
-        shortage: By how much the model does not fit into memory; None if it does.
+        shortage: As for `_add_prior`.
     """
     if shortage is not None or not options.score:
         not_scored = shortage if options.score else None
         return replace(start, not_scored=not_scored, extension=assess_extension(options, inputs, {}))
     source_scores = score_source_language(options, inputs, source.model, grafted.model)
     extension = assess_extension(options, inputs, source_scores)
-    scores = score_start(
-        options, source.model, inputs, grafted, texts.sample, texts.counted, original_key=texts.original_key
-    )
+    scores = score_start(options, source.model, inputs, grafted, texts)
     return replace(start, bits_per_byte=scores, extension=extension)
 
 

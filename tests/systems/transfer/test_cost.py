@@ -13,13 +13,12 @@ from torch import nn
 
 from relexify.evidence.vectors import VectorTraining
 from relexify.pretrained.loading import load_model, load_tokenizer, meta_model
-from relexify.scoring import sample_size
 from relexify.systems.transfer import cost as cost_module
 from relexify.systems.transfer import run as run_module
+from relexify.systems.transfer.assessment.texts import examined_text
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import TransferCost, estimate_before_loading, estimate_transfer
 from relexify.systems.transfer.options import Transfer
-from relexify.systems.transfer.prior import prediction_key, prior_text
 from relexify.systems.transfer.run import run_transfer
 from relexify.systems.transfer.tokenizer.target import known_tokenizer
 from tests import pico
@@ -51,10 +50,8 @@ def estimated(options: Transfer) -> TransferCost:
     """The estimate that a run logs."""
     evidence = prepare_transfer(replace(options, overwrite=True))
     model, source = load_model(options.model), load_tokenizer(options.model)
-    sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
-    original, counted = prediction_key(model, source, sample, options.device), prior_text(options, model, evidence)
-    target = known_tokenizer(options, source, evidence)
-    return estimate_transfer(options, evidence, model, source, target, original_key=original, counted_text=counted)
+    target, texts = known_tokenizer(options, source, evidence), examined_text(options, evidence, model, source)
+    return estimate_transfer(options, evidence, model, source, target, texts)
 
 
 def operations_of(options: Transfer) -> float:

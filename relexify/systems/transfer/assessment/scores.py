@@ -19,6 +19,7 @@ from relexify.storage.cache import cached, is_cached
 from relexify.storage.files import write_file
 from relexify.storage.revisions import SCORES
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
+from relexify.systems.transfer.assessment.texts import ExaminedText
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import PriorText, add_prior, prediction_key
 from relexify.tokens import vocabulary_of
@@ -38,10 +39,7 @@ def score_start(
     model: PreTrainedModel,
     inputs: Inputs,
     grafted: Graft,
-    text: str,
-    counted_text: PriorText | None,
-    *,
-    original_key: Mapping[str, object] | None = None,
+    texts: ExaminedText,
 ) -> dict[str, float]:
     """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
@@ -52,26 +50,24 @@ def score_start(
         model: The source model.
         inputs: Its tokenizers.
         grafted: The result, with its unigram prior.
-        text: Held-out text in the target language, one paragraph per line.
-        counted_text: The text of the unigram prior; None if there is none.
-        original_key: The `prediction_key` of the source model, its tokenizer and the text, if it is known.
+        texts: Its sample is held-out text in the target language, one paragraph per line.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    source, target = inputs.source, inputs.target
-    if original_key is None:
-        original_key = prediction_key(model, source, text, options.device)
+    source, target, text = inputs.source, inputs.target, texts.sample
+    # It is not known yet if the source model does not fit into memory, but the result does.
+    original_key = texts.original_key or prediction_key(model, source, text, options.device)
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original_key, measure)}
-    key = _baseline_key(options, original_key, target, counted_text)
+    key = _baseline_key(options, original_key, target, texts.counted)
 
     def score_baseline(mixture: Mixture) -> float:
         """Return bits per byte of the model with rows that no evidence was used for."""
         baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
         title = BASELINES[mixture.method]
         with report_under(title):
-            add_prior(options, baseline, counted_text)
+            add_prior(options, baseline, texts.counted)
         return _measure(title, baseline.model, target, text, options.device)
 
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
@@ -80,24 +76,20 @@ def score_start(
     return scores
 
 
-def known_scores(
-    options: Transfer,
-    original_key: Mapping[str, object],
-    target: PreTrainedTokenizerFast | None,
-    counted_text: PriorText | None,
-) -> list[str]:
+def known_scores(options: Transfer, target: PreTrainedTokenizerFast | None, texts: ExaminedText) -> list[str]:
     """Return which scores `score_start` finds in the cache.
 
     Args:
         options: The transfer.
-        original_key: As for `score_start`.
         target: The target tokenizer; None if it is not trained yet, so that no baseline has been scored.
-        counted_text: As for `score_start`.
+        texts: As for `score_start`.
     """
-    keys = {ORIGINAL: original_key}
+    if texts.original_key is None:
+        return []
+    keys = {ORIGINAL: texts.original_key}
     if target is not None:
         baselines = (name for name in BASELINES if name != ORIGINAL)
-        keys |= dict.fromkeys(baselines, _baseline_key(options, original_key, target, counted_text))
+        keys |= dict.fromkeys(baselines, _baseline_key(options, texts.original_key, target, texts.counted))
     return [name for name, key in keys.items() if is_cached(*_entry(name, key))]
 
 

@@ -149,18 +149,18 @@ def _reject_tokenizer(start: Start) -> Verdict | None:
 
 def _reject_evidence(start: Start) -> Verdict | None:
     """Call a start poor if its evidence is noise or missing; its scores do not change that, but are explained."""
-    complaint = _complain(start)
-    if complaint is None:
+    useless = _find_useless_evidence(start)
+    if useless is None:
         return None
     gained = texts.explain_gain(start.gain) if start.gain is not None and start.gain >= GAIN else ""
     expected = ""
-    if "dictionary" in complaint.changes and start.own_score is not None:
+    if "dictionary" in useless.changes and start.own_score is not None:
         expected = texts.expect_without_dictionary(start.own_score)
-    return replace(complaint, reason=texts.join(complaint.reason, gained, expected))
+    return replace(useless, reason=texts.join(useless.reason, gained, expected))
 
 
-def _complain(start: Start) -> Verdict | None:
-    """Return the verdict of the tests on evidence that is noise or missing; None if no test finds that."""
+def _find_useless_evidence(start: Start) -> Verdict | None:
+    """Return the verdict that evidence is noise or missing; None if no test finds that."""
     hits = alignment_hits(start.alignment) if start.alignment else None
     if hits is not None and hits[0] < NOISE * hits[1]:
         has_translations = not set(TRANSLATIONS).isdisjoint(start.given or ())
@@ -171,7 +171,7 @@ def _complain(start: Start) -> Verdict | None:
     total = max(1, start.vocabulary_size)
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
     if missing > MOST:
-        reason = texts.join(texts.describe_silence(missing), _describe_missing(start))
+        reason = texts.join(texts.describe_missing_evidence(missing), _describe_missing(start))
         return Verdict("poor", reason, _default_method(start))
     return None
 
@@ -190,7 +190,7 @@ def _accept_evidence(start: Start) -> Verdict | None:
     if start.best_baseline is not None:
         is_small = start.gain is not None and start.gain < GAIN
         baselines = texts.describe_baseline_score(start.best_baseline, small_gain=start.gain if is_small else None)
-    return _unless_too_long(start, Verdict("good", texts.join(passed, texts.compare_with_original(start), baselines)))
+    return _doubt_tokenizer(start, Verdict("good", texts.join(passed, texts.compare_with_original(start), baselines)))
 
 
 def _doubt_dictionary(start: Start) -> Verdict | None:
@@ -202,7 +202,7 @@ def _doubt_dictionary(start: Start) -> Verdict | None:
         return None
     best, own, compared = start.best_baseline, start.own_score, ""
     if best is not None and own is not None and best < own:
-        compared = texts.excuse_loss(best, own)
+        compared = texts.explain_better_baseline(best, own)
     return Verdict("open", texts.join(doubt, compared))
 
 
@@ -216,7 +216,7 @@ def _judge_scores(start: Start) -> Verdict:
             texts.describe_gain(own, start.baseline_scores, is_text_alone=_is_text_alone(start)),
             texts.compare_with_original(start, is_known=True),
         )
-        return _unless_too_long(start, Verdict("good", reason))
+        return _doubt_tokenizer(start, Verdict("good", reason))
     return Verdict(
         "open", texts.join(texts.describe_no_gain(own, start.baseline_scores, gain), _describe_missing(start))
     )
@@ -242,8 +242,8 @@ def _hardly_shortens(start: Start) -> bool:
     return text.target_tokens > (1 - LITTLE_SAVING) * text.source_tokens
 
 
-def _unless_too_long(start: Start, verdict: Verdict) -> Verdict:
-    """Return a verdict, but as open if the new tokenizer hardly shortens the text."""
+def _doubt_tokenizer(start: Start, verdict: Verdict) -> Verdict:
+    """Return a verdict, with its start called open if the new tokenizer hardly shortens the text."""
     if start.text is None or not _hardly_shortens(start):
         return verdict
     return replace(verdict, start="open", reason=texts.join(texts.describe_little_saving(start.text), verdict.reason))

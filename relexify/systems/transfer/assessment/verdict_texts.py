@@ -22,15 +22,15 @@ __all__ = [
     "describe_known_language",
     "describe_little_saving",
     "describe_longer_text",
+    "describe_missing_evidence",
     "describe_missing_scores",
     "describe_no_gain",
     "describe_noise",
     "describe_rare_tokens",
     "describe_short_text",
-    "describe_silence",
     "describe_sound_vectors",
-    "excuse_loss",
     "expect_without_dictionary",
+    "explain_better_baseline",
     "explain_gain",
     "join",
     "recognise_language",
@@ -136,7 +136,7 @@ def describe_noise(right: int, words: int) -> str:
     )
 
 
-def describe_silence(missing: float) -> str:
+def describe_missing_evidence(missing: float) -> str:
     """Say which share of the text has no evidence."""
     return (
         f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "
@@ -180,7 +180,7 @@ def describe_baseline_score(best: float, *, small_gain: float | None) -> str:
     return f"{others} That {less} is common and says little: rows from evidence usually lead early in training."
 
 
-def excuse_loss(best: float, own: float) -> str:
+def explain_better_baseline(best: float, own: float) -> str:
     """Say that rows without evidence score better than those from a doubtful dictionary, and what that means."""
     return (
         f"Rows without evidence need less before training ({best:.3f}, against {own:.3f} bits per byte). This is "

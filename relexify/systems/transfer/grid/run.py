@@ -68,13 +68,13 @@ def run_grid(search: GridSearch) -> GridResult:
     """
     planned, options = plan_cells(search), search.transfer
     data = _open_data(search)
-    names = {cell.label: _cell_fingerprint(search, data, cell) for cell in planned}
-    cells = {cell.label: _read_cell(options, cell, names[cell.label]) for cell in planned}
+    fingerprints = {cell.label: _cell_fingerprint(search, data, cell) for cell in planned}
+    cells = {cell.label: _read_cell(options, cell, fingerprints[cell.label]) for cell in planned}
     pending = [cell for cell in cells.values() if not cell.scores]
     with track("trying initialisations", len(cells)) as advance:
         advance(len(cells) - len(pending))
         for cell in _score_cells(search, data, pending):
-            content = {"name": names[cell.label], "revisions": _revisions(cell), **asdict(cell)}
+            content = {"name": fingerprints[cell.label], "revisions": _revisions(cell), **asdict(cell)}
             write_file(_cell_file(options, cell), json.dumps(content, indent=1) + "\n")
             cells[cell.label] = cell
             advance(1)
@@ -133,7 +133,7 @@ def _cell_file(options: Transfer, cell: GridCell) -> Path:
 
 
 def _cell_fingerprint(search: GridSearch, data: _Data, cell: GridCell) -> str:
-    """Return a name that changes with everything that a cell's scores depend on."""
+    """Return the fingerprint of everything that the scores of a cell depend on, except the code."""
     options = replace(
         search.transfer,
         method=cell.initialisation,
@@ -154,7 +154,7 @@ def _cell_fingerprint(search: GridSearch, data: _Data, cell: GridCell) -> str:
     )
 
 
-def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
+def _read_cell(options: Transfer, cell: GridCell, own_fingerprint: str) -> GridCell:
     """Return the cell with the scores of an earlier run, if there are any.
 
     Raises:
@@ -170,7 +170,7 @@ def _read_cell(options: Transfer, cell: GridCell, name: str) -> GridCell:
         return cell
     notes, scored = found
     owner = "another grid"
-    if notes.get("name") == name:
+    if notes.get("name") == own_fingerprint:
         owner = changed_revisions(notes.get("revisions"), _revisions(cell))  # empty if these are today's
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")

@@ -18,7 +18,8 @@ from relexify.systems.transfer.assessment import scores
 from relexify.systems.transfer.assessment.summary import summarise_transfer
 from relexify.systems.transfer.checks import prepare_transfer, validate_transfer
 from relexify.systems.transfer.options import Transfer, with_method
-from relexify.systems.transfer.run import has_prior, load_transfer, prior_text, run_transfer
+from relexify.systems.transfer.prior import has_prior, prior_text
+from relexify.systems.transfer.run import load_transfer, run_transfer
 from tests import pico
 
 

@@ -1,0 +1,58 @@
+"""The text that a grafted model is examined with, and from which the time of a transfer is estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from relexify.evidence.evidence import Evidence
+from relexify.pretrained.runtime.runnable import memory_shortage
+from relexify.scoring import sample_size
+from relexify.systems.transfer.options import Transfer
+from relexify.systems.transfer.prior import PriorText, prediction_key, prior_text
+from relexify.text import Corpus
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["ExaminedText", "examined_text"]
+
+
+@dataclass(frozen=True)
+class ExaminedText:
+    """The text that a grafted model is examined with.
+
+    Attributes:
+        shown: Text, some typical lines of which are shown under both tokenizers.
+        sample: The part of it that is scored, and that the evidence is tested on.
+        counted: The text of the unigram prior; None if there is none.
+        original_key: The `prediction_key` of the source model, its tokenizer and the sample; None if the source model
+            is not scored.
+    """
+
+    shown: Corpus
+    sample: str
+    counted: PriorText | None
+    original_key: Mapping[str, object] | None
+
+
+def examined_text(
+    options: Transfer, evidence: Evidence, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
+) -> ExaminedText:
+    """Return the text to examine a grafted model with.
+
+    Args:
+        options: The transfer.
+        evidence: Its evidence.
+        model: The source model, with its weights.
+        tokenizer: Its tokenizer.
+    """
+    # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
+    text = evidence.held_out if options.score else evidence.corpus
+    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
+    original_key = None
+    if options.score and memory_shortage(model, options.device) is None:
+        # Here alone, for the estimate and for the scores, because it hashes the whole model.
+        original_key = prediction_key(model, tokenizer, sample, options.device)
+    return ExaminedText(text, sample, prior_text(options, model, evidence), original_key)

@@ -71,7 +71,7 @@ class _Messages(_Console):
             super().print(*objects, **options)
         except OSError:
             self.quiet = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # it would fail once more at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # Python would try again at its end
 
 
 console = _Messages(stderr=True, emoji=False)
@@ -113,7 +113,7 @@ def results_as_json(enabled: bool) -> None:
 
 
 def say_assisting(output: Path) -> None:
-    """Say that this process writes nothing, because a scheduler may have set `RANK` for another purpose."""
+    """Say that this process writes no output; `RANK` may have been set by a scheduler, for another purpose."""
     console.print(f"RANK is not 0: this process only counts; the one with RANK=0 writes {output}", highlight=False)
 
 
@@ -152,7 +152,7 @@ def print_table(shown: Table) -> None:
     if not results.is_terminal:
         shown.box, shown.pad_edge, shown.show_lines, shown.min_width = None, False, False, None
         plain = _Console(file=StringIO(), width=UNLIMITED, emoji=False)
-        title, shown.title = shown.title, None  # which would be wrapped at the width of the table
+        title, shown.title = shown.title, None  # the table would wrap its title at its own width
         with plain.capture() as captured:
             if title is not None:
                 plain.print(f"[bold]{title}[/]", highlight=False)

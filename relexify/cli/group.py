@@ -121,7 +121,7 @@ def _check_order(command: str, model: str, output: str) -> None:
 
 
 class VerbGroup(TyperGroup):
-    """The verbs of a program; a subclass has them in `verbs`."""
+    """A program with verbs, which a subclass lists in `verbs`."""
 
     verbs: ClassVar[Mapping[str, Verb]] = {}
 

@@ -96,7 +96,7 @@ def _check_output_folder(path: Path) -> Path:
 
 
 def check_model(name: str | None) -> str | None:
-    """Return the name of a model, if one is given, after validating that there is one, without slow imports."""
+    """Validate, without slow imports, that a model exists if one is named, and return its name."""
     from relexify.pretrained.names import check_name
 
     return None if name is None else check_name(name)
@@ -244,7 +244,7 @@ def say_loading() -> None:
 
 
 def check_texts(*languages: tuple[TextInput | None, TextInput | None]) -> None:
-    """Validate, before anything is imported, that there is text; each pair is text to train on, and held-out text.
+    """Validate texts before slow imports; each pair is text to train on, and held-out text.
 
     Raises:
         InputError: A text cannot be read or is empty, or is both.

@@ -93,7 +93,7 @@ def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> Ta
         dev = math.nan if result.dev is None else result.dev.value
         tried.append(Candidate(training.learning_rate, training.batch, dev))
     best = max(range(len(tried)), key=lambda index: tried[index].dev)  # the first of equals
-    # In the same folder, so that its first seed is not trained again.
+    # In the folder of the search, where its first seed is finished already.
     chosen = _evaluate(model, data, options.candidates[best], folders[best])
     return replace(chosen, search=tuple(tried))
 
@@ -114,7 +114,7 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
         model,
         options.task,
         data,
-        training,  # type: ignore[arg-type]  # those of a task that is fine-tuned
+        training,  # type: ignore[arg-type]  # the options of a task that is fine-tuned
         seeds=options.seeds,
         folder=folder,
         through=options.through,

@@ -1,7 +1,7 @@
 """Train a model for a task: one Trainer for fine-tuning and parsing, scored after every epoch, and resumable.
 
-The folder of a task belongs to one model, one set of data and one set of options (`storage/claims.py`). It holds the
-results of finished seeds, and the sealed checkpoints of an unfinished one.
+The folder of a task belongs to one model, one set of data and one set of options (`storage/runs/claims.py`). It holds
+the results of finished seeds, and the sealed checkpoints of an unfinished one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.runtime.precision import computes_in_bfloat16
 from relexify.pretrained.runtime.quiet import quiet_transformers
 from relexify.progress import Advance, track
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
+from relexify.storage.runs.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.sealed import SealedTrainer
 
@@ -174,12 +174,12 @@ def epoch_arguments(
         data_seed=seed,
     )
     if arguments.n_gpu > 1:
-        arguments._n_gpu = 1  # otherwise the batch is multiplied by the number of GPUs
+        arguments._n_gpu = 1  # the Trainer would multiply the batch by the number of GPUs
     return arguments
 
 
 class EpochTrainer(SealedTrainer):
-    """A Trainer with a function as its evaluation, for models whose loss is the mean over the labels of their input."""
+    """A Trainer that scores the model with a function, and weights the parts of a batch by their number of labels."""
 
     overridden: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **SealedTrainer.overridden,
@@ -188,13 +188,13 @@ class EpochTrainer(SealedTrainer):
     }
 
     def __init__(self, *, score: Callable[[], float] | None, **rest: Any) -> None:
-        # The Trainer insists on a data set if it is to evaluate; `evaluate` does not read it.
+        # The Trainer requires a data set to evaluate on; `evaluate` does not read it.
         super().__init__(eval_dataset=None if score is None else [None], **rest)
         self.score = score
-        # Otherwise the Trainer leaves it to the model to divide the loss by the labels of a whole batch, since its
-        # `forward` takes any keyword, although the losses of classifiers ignore that one.
+        # The Trainer expects a model whose `forward` takes any keyword to divide its loss by the number of labels in
+        # the whole batch. Classifiers take that number, but ignore it.
         self.model_accepts_loss_kwargs = False
-        self._mean_labels: float | None = None  # of the parts of a batch; None if it has a single one
+        self._mean_labels: float | None = None  # labels per part of a batch; None if it is a single part
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device

@@ -23,7 +23,7 @@ from relexify.storage.documents import without_documents
 from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import RUN_REVISIONS
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.text import Corpus
 from relexify.training.distributed import started_processes
 
@@ -94,7 +94,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
                 scores = evaluate_entries(recipe.output, recipe.tasks, None, work.path / "tasks", device=device)
                 write_output_scores(recipe.output, recipe.tasks, scores)
         except InputError:
-            # The corrected recipe is another run, and would be rejected because of this folder; trained models stay.
+            # A corrected recipe is another run, which this folder would keep out. Trained models stay.
             has_trained = any(list(work.path.glob(f"{step.table}*")) for step in first if step.training is not None)
             if processes.is_main_process and not has_trained:
                 work.clear()
@@ -124,7 +124,7 @@ def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False)
     work = WorkFolder(recipe.output, "work", run_identity(context), revisions=revisions, overwrite=overwrite)
     is_finished = not overwrite and work.is_finished() and recipe.steps[-1].load is not None
     if not is_finished:
-        if not work.path.exists():  # else a killed run may have written the output already
+        if not work.path.exists():  # if it exists, a killed run may have written the output already
             work.check()
         for step in recipe.steps:
             step.check(recipe.tables[step.table], context)

@@ -49,7 +49,7 @@ def render_card(folder: Path, repository: str | None = None) -> str:
         repository: The name on the Hub by which others load the model; None if it is not uploaded.
     """
     notes = read_notes(folder)
-    history = [notes.get("provenance") or {}]  # of the model, of the one that it was made from, and so on
+    history = [notes.get("provenance") or {}]  # provenance of the model, of the model that it was made from, and so on
     while source := history[-1].get("source"):
         history.append(source)
     curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
@@ -97,7 +97,7 @@ def _metadata(
     # A folder on the machine of the user means nothing to others.
     base = PACKAGED[base].base_model if base in PACKAGED else base
     card = ModelCardData(
-        # That of the last transfer; only transfers have this option.
+        # The language of the last transfer; only transfers have this option.
         language=next((command["language"] for command in commands if "language" in command), None),
         license=known_license(source) if source else None,
         library_name="transformers" if task else None,
@@ -128,7 +128,7 @@ def _scores(notes: Notes, curve: Curve | None) -> dict[str, float]:
         start = start_of(notes)
         if start is None:
             return {}
-        names = {**BASELINES, start.method: _THIS}  # which may be a baseline itself
+        names = {**BASELINES, start.method: _THIS}  # the method may be a baseline itself
         return {names.get(name, name): value for name, value in start.bits_per_byte.items()}
     selected, since = selected_step(notes, curve), notes.get("trained_from")
     # Step 0 may be a model that was trained before.
@@ -150,7 +150,7 @@ def _about_scores(notes: Notes, scores: Mapping[str, float]) -> str:
         BASELINES["shuffle"]: "the same tokenizer with the embeddings of the source model at random tokens",
     }
     start, sample = start_of(notes), "held-out text"
-    is_of_transfer = not scores.keys().isdisjoint(BASELINES.values())  # that of a training may be of another size
+    is_of_transfer = not scores.keys().isdisjoint(BASELINES.values())  # a training may score another amount of text
     if start is not None and start.text is not None and is_of_transfer:
         sample = f"{start.text.bytes:,} bytes of held-out text"
     rows = "; ".join(f"{name}: {about}" for name, about in explained.items() if name in scores)
@@ -168,7 +168,7 @@ def _description(history: Sequence[Mapping[str, Any]], notes: Notes, curve: Curv
     commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
     if commands[0].get("model"):
-        # What was done last; notes of earlier changes are kept.
+        # Only the last change: the notes also keep earlier ones.
         changes = [change.text for change in changes_of(notes) if change.text]
         change = changes[0] if changes else "whose tokens are unchanged. relexify trained it further."
         sentences.append(plain_text(f"{source_title(commands[0])}, {change}"))

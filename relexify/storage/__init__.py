@@ -6,9 +6,7 @@ cache.py         results of slow steps, found again by their fingerprint, with c
 notes.py         read `relexify.json`, the notes of an output
 notes_schema.py  validate its entries, whose shapes the packages that write them register
 shapes.py        shapes of json values, for messages that name the key that is wrong
-work.py          `WorkFolder`: claim an output, keep unfinished work beside it, resume, finish, clean up
-claims.py        which run a folder with unfinished work belongs to
-checkpoints.py   seal, find and rotate the checkpoints of a training
+runs/            unfinished work of a run: its identity, its folder, its checkpoints
 files.py         write files and folders atomically, and check what may be replaced
 inputs.py        check that an output replaces no input
 arrays.py        arrays with metadata, as one safetensors file

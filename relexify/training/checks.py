@@ -11,7 +11,7 @@ from pathlib import Path
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import finished_run, output_notes
 from relexify.storage.revisions import TRAINING_REVISIONS
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.training.options import Training
 from relexify.training.plan import count_steps
 

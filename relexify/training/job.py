@@ -19,7 +19,7 @@ from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.notes import inherited_notes
-from relexify.storage.work import is_intermediate
+from relexify.storage.runs.work import is_intermediate
 from relexify.text import TextSource
 from relexify.tokens import vocabulary_of
 from relexify.training.data.texts import TrainingData, share_packing, training_data
@@ -97,7 +97,7 @@ def language_model_job(
         data, identity = training_data(model, tokenizer, corpus, held_out, training)
 
     def save(trained: PreTrainedModel, folder: Path) -> None:
-        add_next_sentence_head(trained, source)  # it is not trained here, and not lost either
+        add_next_sentence_head(trained, source)  # it is not trained here, but must not be lost
         save_model(trained, folder)
         save_tokenizer(tokenizer, folder)
         if (Path(source) / MIXTURE_FILE).is_file():
@@ -125,7 +125,7 @@ def source_notes(source: str | Path) -> dict[str, Any]:
         InputError: As `read_notes`.
     """
     notes = inherited_notes(source)
-    # A copy in the cache of a model that was given a head for this training; others have notes of what was done then.
+    # With --add-head, a copy in the cache is trained, which has no other notes. Its name means nothing to users.
     is_copy = "head_added_to" in notes and set(notes) <= {"head_added_to", "files"}
     named = notes["head_added_to"] if is_copy else str(source)
     return notes if is_intermediate(source) else {**notes, "trained_from": named}

@@ -141,7 +141,7 @@ def derive_rates(inputs: RateInputs, optimiser: str = MUON) -> Rates:
     inner *= MASKED_SHARE if inputs.is_masked else 1.0
     smallest = SMALLEST_MASKED_ROWS if inputs.is_masked else SMALLEST_ROWS
     rows = max(inputs.embedding_rms, smallest / math.sqrt(inputs.width))
-    # Of the two powers, the larger exponent gives the smaller factor below a size of 1, and only there.
+    # For steps of less than TOKENS_PER_STEP tokens (size < 1), the minimum is the power with the larger exponent.
     embeddings = EMBEDDING_RATE * rows * min(size**TOKENS_POWER, size**SMALL_STEPS_POWER)
     return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from relexify.steps import STEPS, RunContext, Step, StepComparison, StepReport, StepTraining, Variant
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
 from relexify.training.results.result import TrainingResult, load_result
@@ -40,7 +40,7 @@ def check_training_step(options: Training, context: RunContext) -> None:
     if not any(STEPS[table].reshapes for table in context.tables if table in STEPS):
         from relexify.training.trainable import check_trainable_name
 
-        # The model that will be trained has the architecture of the source model, so that one shows what is possible.
+        # The trained model has the same architecture as the source model, which is checked in its place.
         check_trainable_name(context.source_model, options)
 
 
@@ -82,7 +82,7 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
 
 
 def _vary(options: Training, variant: Variant) -> Training:
-    # All runs are judged alike, by their last model or by their best one, so none of them decides for itself.
+    # All runs keep their best model, or all keep their last one, whatever their own plan would decide.
     return replace(options, seed=variant.seed, keep_best=options.selects_best)
 
 

@@ -22,11 +22,11 @@ from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.runtime.runnable import check_finite
 from relexify.progress import describe_estimate
 from relexify.steps import snapshot_folder
-from relexify.storage.checkpoints import find_checkpoint, sealed_checkpoints
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_space, write_file, write_folder
 from relexify.storage.notes import read_entry
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.checkpoints import find_checkpoint, sealed_checkpoints
+from relexify.storage.runs.work import WorkFolder
 from relexify.text import TextSource
 from relexify.training.checks import prepare_training
 from relexify.training.cost.here import seconds_here
@@ -97,7 +97,7 @@ def run_training(
     texts: Sequence[TextSource | None] = (),
     overwrite: bool = False,
 ) -> TrainingResult:
-    """Train any job, as `train` does for an ordinary model; raises what `train` raises.
+    """Train any job, as `train` does an ordinary model; raises the same errors.
 
     Args:
         prepare: Loads model and text; called once it is known that the output can be written.
@@ -108,7 +108,7 @@ def run_training(
         overwrite: Replace the output, and unfinished work of another run.
     """
     start, output = time.monotonic(), Path(output)
-    training = replace(training, steps=count_steps(training))  # those of its stages, if it has some of its own
+    training = replace(training, steps=count_steps(training))  # the sum over the stages, if they are given
     work = prepare_training(training, output, inputs=inputs, texts=texts, overwrite=overwrite)
     processes = started_processes()
     is_main = processes.is_main_process
@@ -123,16 +123,16 @@ def run_training(
     training = fit_batch_to_text(training, job.data.count, processes.num_processes)
     training = fill_in_options(training, job.model)
     stages = plan_stages(training)
-    work.identify({**job.identity, **training_identity(training)})  # model and text, and the options as they are now
+    work.identify({**job.identity, **training_identity(training)})  # model, text, and options with their derived values
     if not overwrite and work.is_finished():
         logger.info("%s is up to date; nothing to train", output)
-        if is_main:  # an earlier call may have been killed while it did this
+        if is_main:  # an earlier call may have been killed before it did this
             work.clear()
             write_documents(output, only_missing=True)
         return load_result(output)
     if is_main:
         work.check()
-        if not work.path.exists():  # otherwise an interrupted run has written a part of this already
+        if not work.path.exists():  # if it exists, an interrupted run has written a part of these bytes already
             check_space(output, _bytes_to_write(job, stages, training))
     with work.claim() if is_main else nullcontext():
         if is_main and overwrite:

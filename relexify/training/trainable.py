@@ -102,7 +102,7 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
         MissingExtra: A package is not installed that the training needs.
     """
     for stage in plan_stages(training):
-        trained_names(model, stage.trains)  # raises now, and not only after the stages before it
+        trained_names(model, stage.trains)  # raises an error now, and not after hours of earlier stages
         if stage.optimiser == MUON or stage.embedding_learning_rate is not None:
             try:
                 lexical_parameter_names(model)

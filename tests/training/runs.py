@@ -147,8 +147,8 @@ class Moment:
 
 _TARGETS = {
     "writing": ("relexify.training.engine.trainer.StageTrainer", "_save_optimizer_and_scheduler"),
-    "sealing": ("relexify.storage.checkpoints", "seal"),
-    "rotating": ("relexify.storage.checkpoints.shutil", "rmtree"),
+    "sealing": ("relexify.storage.runs.checkpoints", "seal"),
+    "rotating": ("relexify.storage.runs.checkpoints.shutil", "rmtree"),
     "keeping a stage": ("relexify.training.run", "_keep_stage"),
     "finishing": ("relexify.training.run", "_write_result"),
 }

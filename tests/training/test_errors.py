@@ -20,8 +20,8 @@ from transformers import Trainer
 from relexify.errors import InputError, OutputError, TrainingError, VocabularyError
 from relexify.pretrained.loading import load_model
 from relexify.progress import report_to
-from relexify.storage.checkpoints import SEAL, seal
 from relexify.storage.locks import only_one
+from relexify.storage.runs.checkpoints import SEAL, seal
 from relexify.text import Corpus
 from relexify.training.options import Stage, Training
 from tests import pico

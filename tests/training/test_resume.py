@@ -12,8 +12,8 @@ import pytest
 
 from relexify.errors import InputError, OutputError
 from relexify.registry import Registry
-from relexify.storage.checkpoints import SEAL
 from relexify.storage.notes import read_notes
+from relexify.storage.runs.checkpoints import SEAL
 from relexify.training import checks
 from relexify.training.options import Training
 from relexify.training.results.result import TrainingResult, load_result

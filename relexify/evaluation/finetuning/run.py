@@ -34,11 +34,11 @@ from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runtime.precision import computes_in_bfloat16
 from relexify.pretrained.runtime.runnable import evaluating
 from relexify.pretrained.tokenizers import save_tokenizer
-from relexify.storage.claims import claimed
 from relexify.storage.files import write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.json import read_result
 from relexify.storage.revisions import TASK_REVISIONS
+from relexify.storage.runs.claims import claimed
 
 __all__ = ["FineTuner", "fine_tune"]
 
@@ -90,7 +90,7 @@ def fine_tune(
     with claimed(folder, identity, TASK_REVISIONS):
         encoders = {seed: folder / f"encoder-{seed}" for seed in seeds} if keep_encoders else {}
         finished = {seed: _read_seed(folder, seed) for seed in seeds}
-        # A finished seed is trained again if its encoder is to be kept and was not.
+        # If encoders are to be kept, a finished seed without its encoder is trained again.
         finished |= {seed: None for seed, kept in encoders.items() if not kept.exists()}
         results = list(finished.values())
         if None in results:
@@ -195,7 +195,7 @@ class FineTuner:
         whole.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
         with write_folder(folder, internal=True) as beside:
             whole.save_pretrained(beside)
-            # Loaded again: encoding the examples left truncation on, which tokenizer.json would keep.
+            # Not the tokenizer that encoded the examples: its truncation is still on, and tokenizer.json would keep it.
             save_tokenizer(load_tokenizer(self.model), beside)
 
     def score(self, model: PreTrainedModel, data: EncodedData, *, padding: int | None = None) -> SeedResult:

@@ -32,10 +32,10 @@ from relexify.pretrained.architecture import check_fit, usable_length
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.runtime.quiet import quiet_transformers, save_model
 from relexify.scoring import Score
-from relexify.storage.claims import claimed
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.revisions import TASK_REVISIONS
+from relexify.storage.runs.claims import claimed
 
 __all__ = ["Formalism", "SeedRun", "evaluate_parser", "load_parser", "make_optimiser", "train_parser"]
 

@@ -187,7 +187,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
         batch=options.batch,
         length=options.length,
         evaluate_every=options.steps,
-        # As the original model, even if the training uses another device.
+        # The same text as for the original model, even if the training uses another device.
         held_out_bytes=sample_size(transfer.score_bytes, transfer.device),
         seed=transfer.seed,
     )

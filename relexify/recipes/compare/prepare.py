@@ -17,7 +17,7 @@ from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
 from relexify.steps import RunContext, TrainingSettings, Variant
 from relexify.storage.files import is_written
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
 
 __all__ = ["PreparedComparison", "prepare_comparison", "size_name", "texts_of_trials"]

@@ -35,7 +35,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import is_written, write_file
 from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.training.distributed import started_processes
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import TrainingResult
@@ -260,7 +260,7 @@ def _evaluate_untrained(trial: Trial, folder: Path) -> None:
     for moment, number in ((0, trainings[0]), (trial.moments.first_step, trainings[-1])):
         if moment in trial.moments.steps and trial.missing(moment, folder):
             model = run_steps(trial.steps[:number], trial.context, trial.work.path)
-            # A model of one language: the source model has the other one.
+            # Each model has one language before the two are joined: the source model has the first one.
             by_language = dict(zip(trial.languages, (trial.context.source_model, model), strict=False))
             models = by_language or Path(model)
             evaluate_entries(models, trial.tasks, moment, folder, device=trial.context.device)

@@ -143,7 +143,8 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         tasks=values.get("tasks", ()),
         source=file,
     )
-    for step in reversed(recipe.steps):  # a later step may exclude what an earlier one still lacks
+    # From the last one, because a step may reject an earlier table that would itself only be said to lack a key.
+    for step in reversed(recipe.steps):
         with located(origin.locate(step.table)):
             step.validate(tables[step.table], tables)
     _check_runs(recipe, origin)

@@ -53,7 +53,7 @@ def apply_settings(table: str, options: Options, settings: Sequence[str] | None)
     given, _ = override({}, [text.removeprefix(f"{table}.") for text in settings])
     names = {entry.name for entry in fields(options)}  # type: ignore[arg-type]
     for foreign in (name for name in given if name in STEPS and name not in names and isinstance(given[name], dict)):
-        key = ".".join([foreign, *list(given[foreign])[:1]])  # without one if it is to be left out
+        key = ".".join([foreign, *list(given[foreign])[:1]])  # no key if the whole table is to be left out
         raise InputError(
             f"--set {key} is for the table [{foreign}] of a recipe, and this command "
             f"has options of [{table}] only: leave it out"

@@ -1,11 +1,11 @@
 """Validate the options of a transfer, and open its evidence, before any work.
 
-Each of these calls the next, and adds what it names; a caller chooses by what it knows already:
+There are three levels, each of which includes the next one:
 
-    prepare_transfer    that the output can be written, and replaces no input (`check_replaced`)
-    check_transfer      the files: opens the evidence, and warns of what is unused or unlikely
-    validate_transfer   the options alone, before any file is opened; also for the table of a recipe, and for each
-                        method that an advice may try
+    prepare_transfer    the output can be written, and replaces no input (`check_replaced`)
+    check_transfer      the files can be read; opens the evidence, and warns of what is unused or unlikely
+    validate_transfer   the options alone, without opening a file: for the table of a recipe, and for each method that
+                        an advice may try
 
 `check_transfer` also calls `check_names`: whether there are models of the given names. `relexify run` calls it alone,
 before it imports torch.
@@ -178,7 +178,7 @@ def validate_transfer(options: Transfer) -> None:
     Raises:
         InputError: An option has an impossible value, or evidence that the method needs is not given.
     """
-    if options.vocab_size < 1:  # how many tokens a tokenizer needs at least is known once it is loaded
+    if options.vocab_size < 1:  # the smallest possible size is known only when the tokenizer is loaded
         raise InputError(f"`vocab_size={options.vocab_size}` is not possible: give some thousand tokens, such as 32000")
     for name, (least, most) in _RANGES.items():
         check_number(name, getattr(options, name), least, most)

@@ -198,7 +198,8 @@ def _forward_passes(
     copies = MASK_STRIDE if kind == "encoder" else 1  # of each window, with other tokens masked
     own, new = (copies * _count_tokens(sample, tokenizer, length) for tokenizer in tokenizers)
     scored = own * before * (ORIGINAL not in known) + new * after * (1 + baselines)
-    if options.keep_source:  # text of the source language too, by the original model, and twice by the result
+    # The original model scores text of the source language too, and the result scores it twice.
+    if options.keep_source:
         scored += own * (before + 2 * after)
     return prior, scored, baselines
 

@@ -60,14 +60,14 @@ USAGE_OPTIONS: Mapping[str, tuple[InputKind, ...]] = {
 
 
 def _read_dictionary(dictionary: str | Path | BilingualLexicon) -> BilingualLexicon:
-    # A dictionary may consist of several files, so it counts by its pairs.
+    # Its fingerprint is that of its pairs, because a dictionary may consist of several files.
     if isinstance(dictionary, BilingualLexicon):
         return dictionary
     return BilingualLexicon.load(dictionary)
 
 
 def _all_method_options() -> dict[str, type[Any]]:
-    # Those of all methods, because the runs of a comparison share one table.
+    # Options of all methods, because the runs of a comparison share one table.
     return {name: method.options for name, method in METHODS.items() if method.options is not None}
 
 
@@ -239,7 +239,7 @@ def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
 def command_of(options: Transfer) -> dict[str, Any]:
     """Return the options as plain data for `relexify.json`, without the output, since that file is inside it."""
     command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
-    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # as it is when it is read again
+    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # with lists for tuples, as json has it
     return plain
 
 

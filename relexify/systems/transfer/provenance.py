@@ -33,7 +33,7 @@ def is_finished(options: Transfer, evidence: Evidence) -> bool:
     before = read_notes(options.output)["provenance"]
     recorded, current = before["inputs"], _hash_evidence(options, evidence)
     for name, model in (("model", options.model), ("donor", options.donor)):
-        if model is not None and name not in recorded:  # large and never read, so it was not hashed
+        if model is not None and name not in recorded:  # it is large and was never read, so it was not hashed
             check_output(options.output)  # raises, because the output exists
         elif model is not None:
             current[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from relexify.steps import STEPS, ModelChange, RunContext, Step, StepComparison, StepReport, Variant
 from relexify.storage.notes import Notes, recorded_command
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.systems.transfer.assessment.summary import alignment_precision, summarise_notes, summarise_transfer
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
 from relexify.systems.transfer.options import Transfer, transfer_inputs, with_method, without_evidence

@@ -22,7 +22,7 @@ from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
 from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
 from relexify.storage.notes import read_notes
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.systems.transfer.assessment.examination import examine_evidence
 from relexify.systems.transfer.assessment.samples import segment_samples
 from relexify.systems.transfer.assessment.scores import score_source_language, score_start

@@ -11,7 +11,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
 from relexify.storage.notes import finished_run, output_notes
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.text import Corpus, TextInput
 from relexify.training.options import ADAM, Training
 from relexify.training.plan import plan_stages

@@ -33,7 +33,7 @@ from relexify.storage.files import is_written, write_file
 from relexify.storage.inputs import check_inputs
 from relexify.storage.json import read_json
 from relexify.storage.revisions import TRAINING_REVISIONS
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.systems.trelm.data.pairs import check_bitext, load_pairs
 from relexify.systems.trelm.model.backbone import family_of
 from relexify.systems.trelm.model.building import with_trilayer

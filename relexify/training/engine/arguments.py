@@ -65,7 +65,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         optim="adamw_torch_fused",
         bf16=computes_in_bfloat16(training.precision) or training.inner_precision == "bfloat16",
         gradient_checkpointing=training.checkpoint_activations,
-        gradient_checkpointing_kwargs={"use_reentrant": False},  # the other kind needs inputs with gradients
+        gradient_checkpointing_kwargs={"use_reentrant": False},  # reentrant checkpointing needs inputs with gradients
         use_cpu=not on_gpu,
         # StageMonitor decides when to score and to save, so these intervals are longer than the stage.
         eval_strategy="steps",
@@ -78,14 +78,14 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         load_best_model_at_end=training.selects_best,
         metric_for_best_model=BITS,
         greater_is_better=False,
-        restore_callback_states_from_checkpoint=True,  # for the count of patience
+        restore_callback_states_from_checkpoint=True,  # EarlyStoppingCallback counts on after an interruption
         remove_unused_columns=False,
         disable_tqdm=True,
         report_to=[],
         dataloader_pin_memory=on_gpu,
         accelerator_config={
-            "non_blocking": on_gpu,  # else every batch waits until the GPU has finished the last
-            # Else FSDP keeps the gradients of the whole model on every GPU while they are summed over micro-batches.
+            "non_blocking": on_gpu,  # otherwise, each batch waits until the GPU has finished the one before
+            # Otherwise, FSDP keeps all gradients of the model on every GPU while they are summed over micro-batches.
             "gradient_accumulation_kwargs": {"sync_each_batch": parse_flag_from_env("ACCELERATE_USE_FSDP")},
         },
         ddp_timeout=DISTRIBUTED_TIMEOUT,
@@ -152,7 +152,7 @@ def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozen
     """Return the steps of a stage after which it is scored: regular steps of the run, its tenth, and snapshots."""
     every = training.evaluation_interval
     of_run = {*range(every, training.steps + 1, every), *training.snapshots}
-    # A tenth of ten steps is one of the first. With all steps between two scores, only the two ends are scored.
+    # A tenth of the run is scored too, unless the run has ten steps or fewer, or is scored at its ends only.
     if every < training.steps and (training.evaluate_every or training.steps > 10):
         of_run.add(round(training.steps / 10))
     return frozenset(step - first_step for step in of_run if 0 < step - first_step <= stage.steps)
@@ -193,7 +193,7 @@ def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
     if stage.schedule == "constant":
         return "constant_with_warmup", {}
     if stage.schedule == "inverse_sqrt":
-        # Without a warm-up, transformers would take 10,000 for the w of sqrt(w / s).
+        # If it were 0, transformers would take 10,000 for w in sqrt(w / step).
         return stage.schedule, {"timescale": max(1, stage.warmup_steps)}
     if not stage.final_rate:
         return stage.schedule, {}

@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from relexify.errors import InputError
-from relexify.storage.claims import restart_advice
+from relexify.storage.runs.claims import restart_advice
 from relexify.training.engine.trainer import StageTrainer
 from relexify.training.options import WHOLE_STATE, Stage, Training
 

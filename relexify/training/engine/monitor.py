@@ -67,13 +67,13 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
         self.new_text_steps, self.is_unstable = new_text_steps, False
         # Times are those of `time.monotonic`, durations are in seconds.
-        self.reported = 0  # steps that `advance` knows of
+        self.reported = 0  # steps that were reported to `advance`
         self.saved = time.monotonic()  # when the last checkpoint was complete
         self.saving_took = 0.0
         self.scoring_took = 0.0
-        self.step_ended = time.monotonic()  # since then, a model is scored or saved
+        self.step_ended = time.monotonic()  # when the last step ended, so that scoring and saving can be timed
         self.last_step: float | None = None  # when the last step ended, before it was reported
-        self.was_interrupted = False  # by scoring or saving, after the last step
+        self.was_interrupted = False  # whether the model was scored or saved after the last step
         self.steps_seen = 0
         self.steps_timed, self.seconds_timed = 0, 0.0  # without the first steps, scoring and saving
         self.loss: float | None = None

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from relexify.errors import TrainingError
-from relexify.storage.checkpoints import write_checkpoint
+from relexify.storage.runs.checkpoints import write_checkpoint
 
 __all__ = ["SealedTrainer"]
 
@@ -48,7 +48,7 @@ class SealedTrainer(Trainer):  # type: ignore[misc]
     def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
         """Write and seal a checkpoint, and only then remove older ones."""
         if self.control.should_training_stop and self.state.global_step < self.state.max_steps:
-            return  # out of patience: the result is written next, and a run resumed from here would train on
+            return  # patience has ended the training: a run that resumed from this checkpoint would train on
         write_checkpoint(
             Path(self.args.output_dir),
             self.state.global_step,

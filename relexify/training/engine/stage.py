@@ -1,8 +1,9 @@
 """Train one stage: freeze, set up the Trainer, resume from the last checkpoint, and collect the scores.
 
 Resuming is the Trainer's: its checkpoint restores parameters, optimiser, learning rates, random state and log, and
-it skips the batches that were already used. relexify finds and verifies the checkpoint (`storage/checkpoints.py`), and
-makes the order of batches a pure function of seed and position (`data/batches.py`), so that skipping is exact.
+it skips the batches that were already used. relexify finds and verifies the checkpoint
+(`storage/runs/checkpoints.py`), and makes the order of batches a pure function of seed and position
+(`data/batches.py`), so that skipping is exact.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from relexify.errors import TrainingError
 from relexify.pretrained.runtime.quiet import quiet_transformers
 from relexify.progress import track
 from relexify.scoring import MASK_STRIDE
-from relexify.storage.checkpoints import find_checkpoint, remove_unsealed, resuming_from
+from relexify.storage.runs.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.data.batches import Sequences
 from relexify.training.data.texts import TrainingData
 from relexify.training.engine.adapters import ADAPTERS, Adapters, add_adapters
@@ -107,7 +108,7 @@ def train_stage(
     # FSDP replaces the parameters, even of a single process.
     is_plain = arguments.world_size == 1 and not parse_flag_from_env("ACCELERATE_USE_FSDP")
     is_compiled = compiles(training, stage, arguments)
-    # To compute activations again restores the state of the random generator, which a CUDA graph cannot record.
+    # Recomputing activations restores the random state, which a CUDA graph cannot record.
     is_captured = is_compiled and is_plain and arguments.device.type == "cuda" and not training.checkpoint_activations
     is_only_stage = is_last and first_step == 0
     with (

@@ -39,7 +39,7 @@ from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring import HeldOut, Score, scores_of
-from relexify.storage.checkpoints import sealed_checkpoints, write_checkpoint
+from relexify.storage.runs.checkpoints import sealed_checkpoints, write_checkpoint
 from relexify.training.data.batches import Sequences
 from relexify.training.data.texts import TrainingData
 from relexify.training.engine.cuda_graph import CapturedPass

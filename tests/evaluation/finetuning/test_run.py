@@ -30,7 +30,7 @@ from relexify.evaluation.options import FineTuning, check_seeds
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import TaskResult
 from relexify.progress import report_to
-from relexify.storage import checkpoints
+from relexify.storage.runs import checkpoints
 from tests import pico
 
 QUICK = {"learning_rate": 1e-2, "batch": 32, "length": 32}

@@ -63,7 +63,6 @@ def train(
         check_output(output, corpus, tokenizer, overwrite=overwrite, file=True)
     options = apply_settings("transfer.vectors", VectorTraining(method=method, width=width, seed=seed), settings)
     validate_vector_training(options)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.methods.parts.vectors import trained_vectors
     from relexify.pretrained.loading import load_tokenizer
     from relexify.systems.trelm.joint_vocabulary import joint_token_vectors

@@ -54,7 +54,6 @@ def demo(
         f"with {steps} training steps each.{takes}",
         highlight=False,
     )
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.recipes.demo import Demonstration, run_demonstration
 
     options = Demonstration(output=output, model=model, seed=seed, overwrite=overwrite)

@@ -64,7 +64,6 @@ def geometry(
         raise InputError("two plots have the same name: give each of them its own")
     for plot in plots:
         check_output(plot, models, text, *(vectors or ()), overwrite=overwrite, file=True)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     from relexify.reports.geometry.report import GeometryPlots, plot_geometry
 
     named = list(names.items())

@@ -48,7 +48,6 @@ def grid(
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
     counts, heats = _numbers(neighbours, "--neighbours"), _numbers(temperatures, "--temperatures")
     check_texts((read.corpus, None), (None, read.held_out))
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
     from relexify.systems.transfer.grid.run import run_grid

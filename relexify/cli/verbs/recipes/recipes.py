@@ -98,7 +98,6 @@ def compare(
     from relexify.recipes.compare.checks import check_comparable
 
     check_comparable(read)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.recipes.compare.prepare import prepare_comparison
     from relexify.recipes.compare.run import run_comparison

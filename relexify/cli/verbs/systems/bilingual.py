@@ -60,7 +60,6 @@ def bilingual(
     names, texts = split_languages(languages), ((corpus, held_out), (source_corpus, source_held_out))
     prepare_training(options, output, inputs=(source, target), texts=texts, overwrite=overwrite)
     shared.check_texts(*texts)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.systems.bilingual.training import train_bilingual
     from relexify.training.results.summary import summarise_training

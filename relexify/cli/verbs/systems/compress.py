@@ -62,7 +62,6 @@ def compress(
     check_values(options)
     check_model(options.codes_from)
     check_output(output, model, overwrite=overwrite)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.systems.compression.folder import compress_folder
 
@@ -83,7 +82,6 @@ def expand(model: Model, output: OutputFolder, overwrite: Overwrite = False) -> 
     from relexify.storage.files import check_output
 
     check_output(output, model, overwrite=overwrite)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.systems.compression.folder import expand_folder
 

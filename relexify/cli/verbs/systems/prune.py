@@ -35,7 +35,6 @@ def prune(
 
     check_output(output, model, texts=(corpus,), overwrite=overwrite)
     check_texts((corpus, None))
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.grafting import prune as prune_model
 

@@ -66,7 +66,7 @@ def trelm(
     from dataclasses import replace
 
     from relexify.recipes.file.settings import apply_settings
-    from relexify.storage.work import WorkFolder
+    from relexify.storage.runs.work import WorkFolder
 
     usual = Trelm()
     options = replace(
@@ -89,7 +89,6 @@ def trelm(
     check_trelm(options)
     check_trelm_output(WorkFolder(output, "trelm", overwrite=overwrite), options)
     shared.check_texts((corpus, held_out), (options.source_corpus, options.source_held_out))
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.systems.trelm.run import run_trelm
     from relexify.training.results.summary import summarise_training

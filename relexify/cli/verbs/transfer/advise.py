@@ -101,7 +101,6 @@ def advise(
     check_replaced(options.transfer)
     check_transfer(options.transfer, report_unused=False)
     planned_runs(options)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.recipes.advise.run import run_advise
     from relexify.recipes.advise.summary import summarise_advice, transfer_command

@@ -69,7 +69,6 @@ def estimate(
         options = replace(options, steps=math.ceil(tokens / max(1, options.tokens_per_step)))
     plan_stages(options)
     choose_gpus(gpu, gpus)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.training.cost.estimate import estimate as estimate_costs
 

@@ -96,7 +96,6 @@ def evaluate(
     options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
     options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
     check_files(files)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.evaluation.evaluate import evaluate_task
 
@@ -124,7 +123,6 @@ def _score_text(
 
     options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)
     Corpus.open(held_out).ensure_text()
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.scoring import format_score
 

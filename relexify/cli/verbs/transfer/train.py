@@ -100,7 +100,6 @@ def train(
     # `train` validates this too, but not of the model as it is named here: with a new head, another folder is trained.
     work = prepare_training(options, output, inputs=(model,), texts=languages, overwrite=overwrite)
     shared.check_texts(*languages)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     shared.say_loading()
     from relexify.pretrained.loading import headed_meta_model, meta_model, with_added_head
     from relexify.reports.next_steps import after_training

@@ -93,11 +93,10 @@ def transfer(
         overwrite=overwrite,
     )
     options = apply_settings("transfer", options, settings)
-    # Here alone: an advice compares a replaced vocabulary with one that is extended by that number of tokens.
+    # Only in this verb: an advice needs the number without --keep-source too, to compare both kinds of vocabulary.
     if options.added_tokens != DEFAULT_ADDED and not options.keep_source:
         raise InputError("--added-tokens is the number of tokens that --keep-source adds: give both, or leave it out")
     evidence = prepare_transfer(options)
-    # Only now, because importing torch takes seconds, and invalid input is rejected before.
     options = replace(options, device=chosen_device(options.device))
     if dry_run:
         from relexify.systems.transfer.dry_run import planned_transfer

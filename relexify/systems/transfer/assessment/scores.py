@@ -56,7 +56,7 @@ def score_start(
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
     source, target, text = inputs.source, inputs.target, texts.sample
-    # It is not known yet if the source model does not fit into memory, but the result does.
+    # It is None if the source model does not fit into memory; the result may be smaller, and fit.
     original_key = texts.original_key or prediction_key(model, source, text, options.device)
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original_key, measure)}

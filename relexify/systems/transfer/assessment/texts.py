@@ -53,6 +53,6 @@ def examined_text(
     sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
     original_key = None
     if options.score and memory_shortage(model, options.device) is None:
-        # Here alone, for the estimate and for the scores, because it hashes the whole model.
+        # Once, for the estimate and for the scores, because it hashes the whole model.
         original_key = prediction_key(model, tokenizer, sample, options.device)
     return ExaminedText(text, sample, prior_text(options, model, evidence), original_key)

@@ -252,7 +252,7 @@ def _doubt_tokenizer(start: Start, verdict: Verdict) -> Verdict:
 def _is_text_alone(start: Start) -> bool:
     """Whether tokens are built from the text and the two tokenizers alone."""
     if start.method == "fvt":
-        return True  # whatever was given
+        return True  # it uses no evidence, whatever was given
     is_given = start.given is None or not MEANINGS.isdisjoint(start.given)
     return start.method == DEFAULT_METHOD and not is_given and start.alignment is None
 

@@ -139,8 +139,8 @@ def _cell_fingerprint(search: GridSearch, data: _Data, cell: GridCell) -> str:
         method=cell.initialisation,
         neighbours=cell.neighbours or 1,
         temperature=cell.temperature or 1.0,
-        unigram_prior=has_prior(search.transfer),  # that of the grid's method, for baselines too
-        held_out=None,  # the part that is scored counts instead
+        unigram_prior=has_prior(search.transfer),  # baselines have a prior if the grid's method has one
+        held_out=None,  # only the part that is scored matters, see below
     )
     return fingerprint(
         {
@@ -171,7 +171,7 @@ def _read_cell(options: Transfer, cell: GridCell, own_fingerprint: str) -> GridC
     notes, scored = found
     owner = "another grid"
     if notes.get("name") == own_fingerprint:
-        owner = changed_revisions(notes.get("revisions"), _revisions(cell))  # empty if these are today's
+        owner = changed_revisions(notes.get("revisions"), _revisions(cell))  # empty if nothing changed
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
     return cell if owner else scored

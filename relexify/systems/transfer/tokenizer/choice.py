@@ -51,8 +51,8 @@ def _choose(method: str, tokenizer: str | None, donor: str | None, *, keep_sourc
         return TokenizerChoice("extended")
     if tokenizer is not None:
         return TokenizerChoice("given", tokenizer)
-    entry = METHODS.get(method)  # None if it is recorded, and is one of another version or of the user
-    if donor is not None and entry is not None and entry.takes("donor"):  # any other method leaves the donor unused
+    entry = METHODS.get(method)  # None if an earlier transfer used a method that is not registered now
+    if donor is not None and entry is not None and entry.takes("donor"):  # other methods make no use of a donor
         return TokenizerChoice("donor", donor)
     is_own = entry is not None and entry.train_tokenizer is not None
     return TokenizerChoice("method" if is_own else "like source")

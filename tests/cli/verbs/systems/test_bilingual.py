@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from relexify.errors import InputError
 from relexify.recipes.file.recipe import read_recipe
 from relexify.recipes.run import run_recipe
-from relexify.storage.work import WorkFolder
+from relexify.storage.runs.work import WorkFolder
 from relexify.systems.bilingual import training as bilingual_training
 from relexify.training import run as training_run
 from tests.cli.command import assert_error, relexify

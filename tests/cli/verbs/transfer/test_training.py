@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from relexify.storage.checkpoints import SEAL
+from relexify.storage.runs.checkpoints import SEAL
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import CURVE_FILE
 from tests.cli.command import assert_error, relexify, run_until_killed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relexify.errors import InputError
-from relexify.storage.claims import RUN_FILE, claimed
+from relexify.storage.runs.claims import RUN_FILE, claimed
 
 IDENTITY = {"model": "abc", "epochs": 3}
 

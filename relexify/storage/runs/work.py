@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from relexify.errors import InputError
-from relexify.storage.claims import RUN_FILE, check_claim, claim_folder, write_identity
 from relexify.storage.files import MARKER, check_output, is_temporary, is_written, write_file, write_folder
 from relexify.storage.fingerprint import describe, fingerprint
 from relexify.storage.locks import LOCK_FILE, only_one
 from relexify.storage.notes import FINISHED, REVISIONS, finished_run, output_notes, read_notes
 from relexify.storage.revisions import changed_revisions, check_revisions
+from relexify.storage.runs.claims import RUN_FILE, check_claim, claim_folder, write_identity
 
 __all__ = ["WorkFolder", "is_intermediate"]
 
@@ -86,7 +86,7 @@ class WorkFolder:
         return self._is_result() and not self.made_by_others()
 
     def made_by_others(self) -> str:
-        """Say which version made the output, as the end of a sentence; empty if it is not a result of other code."""
+        """Say which other version made the output, as the end of a sentence; empty if this one would make the same."""
         return changed_revisions(self._revisions_before(), self.revisions) if self._is_result() else ""
 
     def check(self) -> None:

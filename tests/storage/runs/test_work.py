@@ -15,12 +15,12 @@ from typing import IO, Any
 import pytest
 
 from relexify.errors import InputError, OutputError
-from relexify.storage.claims import check_claim, claimed
 from relexify.storage.files import temporary_prefix
 from relexify.storage.json import read_json
 from relexify.storage.locks import only_one
 from relexify.storage.notes import inherited_notes, read_notes
-from relexify.storage.work import WorkFolder, is_intermediate
+from relexify.storage.runs.claims import check_claim, claimed
+from relexify.storage.runs.work import WorkFolder, is_intermediate
 
 IDENTITY = {"model": "abc", "training": {"steps": 4, "rates": [0.1, 0.2]}}
 
@@ -198,12 +198,12 @@ def test_work_that_cannot_be_removed_keeps_its_identity(tmp_path: Path, monkeypa
     first = work(tmp_path, {"steps": 4})
     with first.claim(), monkeypatch.context() as patch:
         (first.path / "checkpoints").mkdir()
-        patch.setattr("relexify.storage.work.shutil.rmtree", fail)
+        patch.setattr("relexify.storage.runs.work.shutil.rmtree", fail)
         first.clear()
         with pytest.raises(InputError, match="steps"):
             check_claim(first.path, {"steps": 5})
     with monkeypatch.context() as patch:
-        patch.setattr("relexify.storage.work.shutil.rmtree", fail)
+        patch.setattr("relexify.storage.runs.work.shutil.rmtree", fail)
         with pytest.raises(PermissionError), work(tmp_path, {"steps": 5}, overwrite=True).claim():
             pass
     with work(tmp_path, {"steps": 5}, overwrite=True).claim():
@@ -222,7 +222,7 @@ def test_of_two_runs_that_start_at_once_the_second_does_not_work_in_the_folder_o
                 pass
         return only_one(folder)
 
-    monkeypatch.setattr("relexify.storage.work.only_one", lock_after_another)
+    monkeypatch.setattr("relexify.storage.runs.work.only_one", lock_after_another)
     with pytest.raises(InputError, match="another run"), work(tmp_path).claim():
         pass
 
@@ -239,7 +239,7 @@ def test_a_run_that_is_rejected_leaves_the_identity_of_the_one_that_is_working(
             claims[0].__enter__()
         return only_one(folder)
 
-    monkeypatch.setattr("relexify.storage.work.only_one", lock_after_another)
+    monkeypatch.setattr("relexify.storage.runs.work.only_one", lock_after_another)
     with pytest.raises(InputError, match="another process is working"), work(tmp_path, {"steps": 5}).claim():
         pass
     check_claim(running.path, running.identity)
@@ -331,7 +331,7 @@ def test_work_that_is_removed_or_begun_while_it_is_checked_is_not_corrupt(
                 answers.pop()()
             return found
 
-        monkeypatch.setattr("relexify.storage.claims.read_json", read)
+        monkeypatch.setattr("relexify.storage.runs.claims.read_json", read)
 
     def begin() -> None:
         with other.claim():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relexify.storage.checkpoints import rotate_checkpoints, seal, sealed_checkpoints
+from relexify.storage.runs.checkpoints import rotate_checkpoints, seal, sealed_checkpoints
 
 
 def write(folder: Path, *steps: int) -> None:

@@ -19,9 +19,9 @@ from safetensors import SafetensorError
 
 from relexify.errors import InputError, OutputError
 from relexify.storage.checksums import checksums, find_damage
-from relexify.storage.claims import restart_advice
 from relexify.storage.files import sync_to_disk, write_file, writing_failed
 from relexify.storage.json import read_json
+from relexify.storage.runs.claims import restart_advice
 
 __all__ = [
     "SEAL",

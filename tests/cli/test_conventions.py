@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,11 @@ from relexify.cli import console
 from relexify.cli.app import app
 from relexify.cli.option_names import OptionNames
 from relexify.pretrained.runtime import cuda
+from relexify.reports import next_steps, transfer_command
 from relexify.systems.transfer import cost
+from relexify.systems.transfer.assessment import dictionary_verdict, summary, verdict_texts
+from relexify.systems.transfer.options import Transfer
+from relexify.training.options import Training
 from tests import pico
 from tests.cli.command import assert_error, relexify
 
@@ -44,6 +49,25 @@ def test_the_help_of_an_option_names_only_options_of_the_same_verb(name):
         for parameter in verb.params:
             text = re.sub(r"(relexify )?transfer --method", "", getattr(parameter, "help", None) or "")
             assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= known, parameter.name
+
+
+def options_of(verb: str) -> set[str]:
+    return {option for parameter in COMMANDS[verb].params for option in parameter.opts}
+
+
+def test_a_verdict_on_a_transfer_names_only_options_of_a_transfer():
+    texts = "".join(map(inspect.getsource, (verdict_texts, dictionary_verdict, summary)))
+    named = set(re.findall(r"--[a-z][a-z-]+", texts))
+    assert {"--dictionary", "--corpus"} <= named <= options_of("transfer")
+
+
+def test_commands_to_repeat_a_transfer_or_a_training_use_every_option_of_the_verb():
+    for verb, options, used, elsewhere in (
+        ("transfer", Transfer, transfer_command._OPTIONS, {"model", "output", "method", "keep_source"}),
+        ("train", Training, next_steps._OPTIONS, {"source_corpus", "source_held_out", "report_to"}),
+    ):
+        names = {parameter.name for parameter in COMMANDS[verb].params} & {entry.name for entry in fields(options)}
+        assert set(used) == names - elsewhere - {"device", "overwrite"}, verb
 
 
 def _is_name_call(node: ast.AST) -> bool:

@@ -27,7 +27,7 @@ from relexify.methods.registry import Initialisation
 from relexify.mixture import Mixture, Origin, PrecomputedRows, first_of
 from relexify.pretrained.architecture import inner_encoder, tokenizer_frame, usable_length
 from relexify.progress import track
-from relexify.systems.distillation.method import Distillation
+from relexify.systems.distillation.options import Distillation
 from relexify.text import make_encodable
 from relexify.tokens import copy_backend
 

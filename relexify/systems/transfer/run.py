@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import Graft, UnigramReport, check_roles
-from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import bytes_to_write
@@ -108,7 +107,9 @@ def run_transfer(
     texts = examined_text(options, evidence, source.model, source.tokenizer)
 
     known = known_tokenizer(options, source.tokenizer, evidence)
-    _announce_time(options, evidence, source, texts, known)
+    cost = estimate_transfer(options, evidence, source.model, source.tokenizer, known, texts)
+    if cost.seconds >= _ANNOUNCED_FROM:
+        logger.info("this transfer takes %s", cost.describe())
     target = target_tokenizer(options, source.tokenizer, evidence) if known is None else known
     check_roles(source.tokenizer, target, needed_roles(source.model))
 
@@ -120,10 +121,16 @@ def run_transfer(
     start = examine_evidence(options, inputs, initialisation, grafted, texts.sample)
     _warn_of_poor_start(options, start)
 
-    # A model that does not fit into memory can be grafted and written, but not run, as the next two steps do.
+    # A model that does not fit into memory is grafted and written, but cannot be run for a prior or for scores.
     shortage = memory_shortage(grafted.model, options.device)
     prior = _add_prior(options, grafted, texts, shortage)
-    start = _score(options, source, texts, inputs, grafted, start, shortage)
+    source_scores: Mapping[str, float] = {}
+    if options.score and shortage is None:
+        source_scores = score_source_language(options, inputs, source.model, grafted.model)
+        start = replace(start, bits_per_byte=score_start(options, source.model, inputs, grafted, texts))
+    elif options.score:
+        start = replace(start, not_scored=shortage)
+    start = replace(start, extension=assess_extension(options, inputs, source_scores))
 
     summary = {
         **start.as_notes(),
@@ -210,19 +217,6 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     return _Source(model, source, provenance)
 
 
-def _announce_time(
-    options: Transfer,
-    evidence: Evidence,
-    source: _Source,
-    texts: ExaminedText,
-    target: PreTrainedTokenizerFast | None,
-) -> None:
-    """Log how long a transfer takes, unless it is short; `target` is None if it has to be trained."""
-    cost = estimate_transfer(options, evidence, source.model, source.tokenizer, target, texts)
-    if cost.seconds >= _ANNOUNCED_FROM:
-        logger.info("this transfer takes %s", cost.describe())
-
-
 def _warn_of_poor_start(options: Transfer, start: Start) -> None:
     """Warn of a poor start before the minutes of scoring, with the first sentence of the reason."""
     # Added tokens cannot make the text longer, so its length is no reason.
@@ -259,35 +253,6 @@ def _add_prior(options: Transfer, grafted: Graft, texts: ExaminedText, shortage:
             prior.bits_before,
         )
     return prior
-
-
-def _score(
-    options: Transfer,
-    source: _Source,
-    texts: ExaminedText,
-    inputs: Inputs,
-    grafted: Graft,
-    start: Start,
-    shortage: str | None,
-) -> Start:
-    """Score a grafted model before its training, and measure what added tokens change; return `start` with the results.
-
-    Args:
-        options: The transfer.
-        source: The source model.
-        texts: The texts of the transfer.
-        inputs: The tokenizers, and held-out text in the source language.
-        grafted: The model, with its unigram prior.
-        start: What is known without scores.
-        shortage: As for `_add_prior`.
-    """
-    if shortage is not None or not options.score:
-        not_scored = shortage if options.score else None
-        return replace(start, not_scored=not_scored, extension=assess_extension(options, inputs, {}))
-    source_scores = score_source_language(options, inputs, source.model, grafted.model)
-    extension = assess_extension(options, inputs, source_scores)
-    scores = score_start(options, source.model, inputs, grafted, texts)
-    return replace(start, bits_per_byte=scores, extension=extension)
 
 
 def _report_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:

@@ -19,8 +19,9 @@ Three phases train different parameters (`phases`, `parameters`; section 3.3): c
 transfer (one model for each direction, CdLM and MLM, then combined), language-specific (target language, MLM). The
 files of this package:
 
-    method.py, joint_vocabulary.py, embedding.py   the joint vocabulary and its rows, as a method of a transfer
-    options.py             all settings
+    method.py, method_options.py, joint_vocabulary.py, embedding.py
+                           the joint vocabulary and its rows, as a method of a transfer
+    options.py             all other settings
     data/                  sentence pairs with their word alignment, and the rows of a batch
     parameters.py          the parameters that each phase trains
     phases.py              the three phases, each of which is a training run

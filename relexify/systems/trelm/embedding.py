@@ -24,7 +24,7 @@ from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
 from relexify.evidence.vectors import WordVectors
-from relexify.systems.trelm.method import Map, RowSource
+from relexify.systems.trelm.method_options import Map, RowSource
 from relexify.tokens import TokenForm, Vocabulary
 
 __all__ = ["embedding_rows", "fit_linear_map", "identical_tokens", "static_vectors"]

@@ -24,7 +24,7 @@ from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.tokenizers import save_tokenizer, train_joint_tokenizer
 from relexify.storage.cache import cached
 from relexify.systems.trelm.embedding import embedding_rows, identical_tokens, static_vectors
-from relexify.systems.trelm.method import TrelmInitialisation
+from relexify.systems.trelm.method_options import TrelmInitialisation
 from relexify.text import Corpus
 from relexify.tokens import Vocabulary, encoder_of, interleave_lines, vocabulary_of
 from relexify.tokens.encoding import TokenSplitting

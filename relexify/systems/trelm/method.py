@@ -5,48 +5,19 @@ Commands and recipes read the registry, so importing this module must not load t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from relexify.errors import check_choice, check_number
 from relexify.methods.parts.copying import special
 from relexify.methods.registry import METHODS, Initialisation, Method
 from relexify.mixture import Fallback
+from relexify.systems.trelm.method_options import TrelmInitialisation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from relexify.evidence.evidence import Evidence
     from relexify.methods.inputs import Inputs
-
-__all__ = ["Map", "RowSource", "TrelmInitialisation"]
-
-RowSource = Literal["random", "random-align", "fasttext", "fasttext-align"]
-"""The source of the rows, as in Table 5: random or skip-gram vectors, mapped into the model's space or not."""
-Map = Literal["linear", "orthogonal"]
-"""A linear map predicts the model's rows from the vectors, an orthogonal one rotates the vectors."""
-
-
-@dataclass(frozen=True)
-class TrelmInitialisation:
-    """Options of the method `trelm`.
-
-    Attributes:
-        alphabet: Maximum number of distinct characters in the joint vocabulary.
-        lowercase: Whether the joint vocabulary is in lower case, without accents.
-        initialisation: The source of the rows, as in the paper's Table 5.
-        map: `"linear"` predicts the model's rows from the vectors, `"orthogonal"` rotates the vectors.
-    """
-
-    alphabet: int = 1_000
-    lowercase: bool = False
-    initialisation: RowSource = "fasttext-align"
-    map: Map = "linear"
-
-    def __post_init__(self) -> None:
-        check_number("alphabet", self.alphabet)
-        check_choice("initialisation", self.initialisation, get_args(RowSource))
-        check_choice("map", self.map, get_args(Map))
 
 
 def _train_tokenizer(

@@ -16,7 +16,7 @@ from relexify.pretrained.architecture import inner_encoder
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.systems.distillation import distil
 from relexify.systems.distillation.distil import distilled, pair_lines
-from relexify.systems.distillation.method import Distillation
+from relexify.systems.distillation.options import Distillation
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import run_transfer
 from relexify.text import Corpus

@@ -17,7 +17,7 @@ from relexify.systems.trelm.embedding import (
     identical_tokens,
     static_vectors,
 )
-from relexify.systems.trelm.method import TrelmInitialisation
+from relexify.systems.trelm.method_options import TrelmInitialisation
 from relexify.tokens import TokenForm, vocabulary_of
 from tests import pico
 from tests.evidence.alignment.clouds import cloud, turned

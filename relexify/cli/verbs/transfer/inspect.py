@@ -72,12 +72,12 @@ def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int
     """Print the heaviest source tokens of some tokens or words, and why they are there; return them for json."""
     from relexify.systems.transfer.word_origins import evidence_kinds
 
-    ids = {token: _ids(token, mixture) for token in tokens}
-    unknown = {token: _pieces(model, token) for token in tokens if not ids[token]}
+    ids = {token: _find_ids(token, mixture) for token in tokens}
+    unknown = {token: _split(model, token) for token in tokens if not ids[token]}
     if len(unknown) == len(tokens):
         raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
     found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
-    described = [_described(mixture, id, sources) for id in found]
+    described = [_describe(mixture, id, sources) for id in found]
     for token, kinds in zip(described, evidence_kinds(mixture, found, sources), strict=True):
         shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight", "from")
         shown.columns[2].justify = "left"
@@ -105,11 +105,11 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[
     shown = table(title, "target token", "source tokens")
     shown.columns[1].justify = "left"
     for id in chosen:
-        name = _quoted(mixture.target_spelling.read(mixture.target_tokens[id]))
-        shown.add_row(escape(name), escape(_joined(mixture, mixture.sources(id), sources)))
+        name = _quote(mixture.target_spelling.read(mixture.target_tokens[id]))
+        shown.add_row(escape(name), escape(_join_sources(mixture, mixture.sources(id), sources)))
     print_table(shown)
     _print_limit(any(len(mixture.sources(id)) > sources for id in chosen), sources)
-    return {"tokens": [_described(mixture, id, sources) for id in chosen], "unknown": {}}
+    return {"tokens": [_describe(mixture, id, sources) for id in chosen], "unknown": {}}
 
 
 def _print_changes(model: Path, since: Path) -> list[EmbeddingChange]:
@@ -130,10 +130,6 @@ def _print_changes(model: Path, since: Path) -> list[EmbeddingChange]:
     return changes
 
 
-def _heading(name: str, shown: int, words: int) -> str:
-    return f"{name}: {words:,} words" + (f", {shown} of them shown" if shown < words else "")
-
-
 def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     """Print the most frequent words, grouped by what they were made from; return them for json."""
     from relexify.systems.transfer.word_origins import words_by_origin
@@ -141,14 +137,16 @@ def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     groups = words_by_origin(mixture)
     sizes = [FIRST_WORDS] + [MORE_WORDS] * len(groups)
     shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
-    cut = [
-        _print_words(_heading(name, len(words), len(groups[name])), mixture, words, sources)
-        for name, words in shown.items()
-    ]
-    _print_limit(any(cut), sources)
+    is_cut = False
+    for name, words in shown.items():
+        title = f"{name}: {len(groups[name]):,} words"
+        if len(words) < len(groups[name]):
+            title += f", {len(words)} of them shown"
+        is_cut = _print_words(title, mixture, words, sources) or is_cut
+    _print_limit(is_cut, sources)
     return {
         "groups": [{"name": name, "words": len(words), "shown": shown[name]} for name, words in groups.items()],
-        "tokens": [_described(mixture, id, sources) for words in shown.values() for id in words],
+        "tokens": [_describe(mixture, id, sources) for words in shown.values() for id in words],
         "unknown": {},
     }
 
@@ -169,9 +167,9 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
         others: list[tuple[str, float]] = []
         for token, weight in mixture.sources(id):
             (parts if is_part_of(mixture.source_spelling.read(token), word) else others).append((token, weight))
-        name = _quoted(word)
+        name = _quote(word)
         is_cut = is_cut or max(len(parts), len(others)) > sources
-        rows.append((name, _joined(mixture, others, sources), _joined(mixture, parts, sources)))
+        rows.append((name, _join_sources(mixture, others, sources), _join_sources(mixture, parts, sources)))
     headers = ("word", "from other tokens", "from its spelling")
     used = [0, *(column for column in (1, 2) if any(row[column] for row in rows))]
     shown = table(title, *(headers[column] for column in used))
@@ -183,18 +181,18 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
     return is_cut
 
 
-def _joined(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:
+def _join_sources(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:
     """Return source tokens with their weights in one line: the first ones, and the sum of the others."""
     forms = [(mixture.source_spelling.read(token), weight) for token, weight in weighted]
     # Of those with equal weights, words come before the pieces of words that the model has no token for.
     forms.sort(key=lambda pair: (-round(pair[1], 2), not pair[0].starts_word))
-    shown = [f"{_quoted(form)} {weight:.2f}" for form, weight in forms[:limit]]
+    shown = [f"{_quote(form)} {weight:.2f}" for form, weight in forms[:limit]]
     if rest := forms[limit:]:
         shown.append(f"{_count_others(len(rest))} {sum(weight for _, weight in rest):.2f}")
     return ", ".join(shown)
 
 
-def _quoted(form: TokenForm) -> str:
+def _quote(form: TokenForm) -> str:
     """Return a token in quotation marks; bytes that are only a part of a character are written as `\\xe0`."""
     return (
         f"'{form.readable}'" if any("\udc80" <= letter <= "\udcff" for letter in form.surface) else repr(form.readable)
@@ -212,7 +210,7 @@ def _print_limit(is_cut: bool, sources: int) -> None:
         results.print(f"The {heaviest} listed; --sources N lists more.", highlight=False, soft_wrap=True)
 
 
-def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
+def _describe(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
     """Return a token, its origin and its heaviest source tokens as plain data."""
     from relexify.mixture import Origin
 
@@ -227,7 +225,7 @@ def _described(mixture: Mixture, id: int, sources: int) -> dict[str, Any]:
     }
 
 
-def _ids(word: str, mixture: Mixture) -> list[int]:
+def _find_ids(word: str, mixture: Mixture) -> list[int]:
     """Return the ids of tokens that are spelled `word`, or whose text is `word`; empty if there are none."""
     written = word.strip()
     texts = (mixture.target_spelling.read(token).readable.strip() for token in mixture.target_tokens)
@@ -235,7 +233,7 @@ def _ids(word: str, mixture: Mixture) -> list[int]:
     return [id for id, (token, text) in pairs if token == word or (written and text == written)]
 
 
-def _pieces(model: Path, word: str) -> list[str]:
+def _split(model: Path, word: str) -> list[str]:
     """Return the tokens that a word is split into; empty if that is not known, because there is no tokenizer."""
     from tokenizers import Tokenizer
 

@@ -23,7 +23,7 @@ from relexify.evaluation.text import TextScoring
 from relexify.methods.registry import METHODS
 from relexify.recipes.file.comparison import RUNS
 from relexify.recipes.file.named import shipped_recipes
-from relexify.recipes.file.settings import apply_settings, describe_options
+from relexify.recipes.file.settings import apply_settings, list_options
 from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, Training
 from relexify.training.plan import PLANS
 from relexify.training.rates import EMBEDDING_BETA1
@@ -77,7 +77,7 @@ def test_options_in_the_text_are_options_of_a_verb(page):
 
 @each_text
 def test_keys_of_set_are_keys_of_a_recipe(path):
-    tables = {name: {key.name for key in keys} for name, keys in describe_options().items()}
+    tables = {name: {key.name for key in keys} for name, keys in list_options().items()}
     anywhere = {f"{name}.{key}" for name, keys in tables.items() for key in keys}
     for line in commands(path):
         verb = line[0]

@@ -122,7 +122,7 @@ def emit(**result: object) -> None:
     # Only the first process of a distributed launch prints.
     if results.quiet and os.environ.get("RANK", "0") == "0":
         is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-        text = json.dumps(_plain(result), ensure_ascii=not is_unicode)
+        text = json.dumps(_as_plain_data(result), ensure_ascii=not is_unicode)
         sys.stdout.write(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
@@ -172,16 +172,16 @@ def print_table(shown: Table) -> None:
         results.print(shown)
 
 
-def _plain(value: object) -> Any:
+def _as_plain_data(value: object) -> Any:
     """Return a result as data for json; NaN and infinity, which json does not have, as null."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+        return {entry.name: _as_plain_data(getattr(value, entry.name)) for entry in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): _as_plain_data(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(entry) for entry in value]
+        return [_as_plain_data(entry) for entry in value]
     if hasattr(value, "tolist"):  # an array, or a number of numpy
-        return _plain(value.tolist())
+        return _as_plain_data(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value) if isinstance(value, Path) else value

@@ -46,7 +46,7 @@ def print_rows(title: str, rows: Sequence[Sequence[str]]) -> None:
     header, *body = rows
     shown = table(title, *header)
     for row in body:
-        shown.add_row(*map(_cell, row))
+        shown.add_row(*map(_render_cell, row))
     print_table(shown)
 
 
@@ -77,7 +77,7 @@ def print_next_steps(steps: Iterable[tuple[str, Sequence[str]]]) -> None:
             results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _cell(text: str) -> str:
+def _render_cell(text: str) -> str:
     if text.startswith("**"):
         return f"[bold]{escape(text.strip('*'))}[/]"
     return escape(text)

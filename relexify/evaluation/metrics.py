@@ -167,7 +167,7 @@ def entity_scores(gold: Sequence[Labels], predicted: Sequence[Labels], *, task: 
         MissingExtra: The package seqeval is not installed.
     """
     _check_sentences(gold, predicted)
-    gold_entities, predicted_entities = _entities(gold), _entities(predicted)
+    gold_entities, predicted_entities = _find_entities(gold), _find_entities(predicted)
     right = len(gold_entities & predicted_entities)
     total, predictions = len(gold_entities), len(predicted_entities)
     return (
@@ -180,13 +180,13 @@ def entity_scores(gold: Sequence[Labels], predicted: Sequence[Labels], *, task: 
 def entity_table(gold: Sequence[Labels], predicted: Sequence[Labels]) -> tuple[LabelRow, ...]:
     """Return the scores of each type of entity; arguments as for `entity_scores`."""
     _check_sentences(gold, predicted)
-    gold_entities, predicted_entities = _entities(gold), _entities(predicted)
+    gold_entities, predicted_entities = _find_entities(gold), _find_entities(predicted)
     gold_counts, predicted_counts, right = (
         Counter(type for type, *_ in entities)
         for entities in (gold_entities, predicted_entities, gold_entities & predicted_entities)
     )
     types = sorted({*gold_counts, *predicted_counts})
-    return tuple(_row(type, right[type], predicted_counts[type], gold_counts[type]) for type in types)
+    return tuple(_label_row(type, right[type], predicted_counts[type], gold_counts[type]) for type in types)
 
 
 def label_table(gold: Labels, predicted: Labels) -> tuple[LabelRow, ...]:
@@ -195,7 +195,7 @@ def label_table(gold: Labels, predicted: Labels) -> tuple[LabelRow, ...]:
     gold_counts, predicted_counts = Counter(gold), Counter(predicted)
     right = Counter(label for label, prediction in zip(gold, predicted, strict=True) if label == prediction)
     labels = sorted({*gold_counts, *predicted_counts})
-    return tuple(_row(label, right[label], predicted_counts[label], gold_counts[label]) for label in labels)
+    return tuple(_label_row(label, right[label], predicted_counts[label], gold_counts[label]) for label in labels)
 
 
 def word_table(gold: Sequence[Labels], predicted: Sequence[Labels]) -> tuple[LabelRow, ...]:
@@ -224,7 +224,7 @@ def _compare_answers(right: list[str], predicted: list[str]) -> tuple[bool, floa
     return right == predicted, _share(2 * common, len(right) + len(predicted)) if right or predicted else 1.0
 
 
-def _entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
+def _find_entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
     """Return type, sentence, first and last word of each entity, as seqeval finds them."""
     with importing("seqeval", "scoring names", "evaluation"):
         from seqeval.metrics.sequence_labeling import get_entities
@@ -238,7 +238,7 @@ def _entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
     }
 
 
-def _row(label: str, right: int, predicted: int, gold: int) -> LabelRow:
+def _label_row(label: str, right: int, predicted: int, gold: int) -> LabelRow:
     """Return the scores of a label from the numbers of right predictions, of all predictions, and of gold labels."""
     return LabelRow(label, _share(right, predicted), _share(right, gold), _share(2 * right, predicted + gold), gold)
 

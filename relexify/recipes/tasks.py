@@ -86,7 +86,7 @@ def evaluate_entries(
         result = _evaluate(start, replace(entry, device=device, keep_encoders=keeps_encoder), work)
         if result.encoders:
             encoders[entry.title] = result.encoders[0]
-        scores = _summarise(entry, step, result)
+        scores = _as_task_scores(entry, step, result)
         write_file(_score_file(work), json.dumps(scores.as_table(), indent=1, ensure_ascii=False) + "\n")
         found[entry.title] = scores
     for work in work_folders:
@@ -99,7 +99,7 @@ def finished_scores(entries: Sequence[TaskEntry], step: int | None, folder: Path
     found = []
     for entry, work in zip(entries, _work_folders(entries, step, folder), strict=True):
         path = _score_file(work)
-        scores = read_result(path, partial(_scores, entry=entry), otherwise="evaluating again")
+        scores = read_result(path, partial(_read_scores, entry=entry), otherwise="evaluating again")
         if scores is None:
             path.unlink(missing_ok=True)
         found.append(scores)
@@ -108,7 +108,7 @@ def finished_scores(entries: Sequence[TaskEntry], step: int | None, folder: Path
 
 def write_output_scores(output: Path, entries: Sequence[TaskEntry], scores: Sequence[TaskScores]) -> None:
     """Write the scores of a trained model into its folder."""
-    tables = {key: found.as_table() for key, found in zip(_fingerprints(entries), scores, strict=True)}
+    tables = {key: found.as_table() for key, found in zip(_fingerprint_tasks(entries), scores, strict=True)}
     write_file(record_file(output / RESULTS), json.dumps(tables, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -118,9 +118,9 @@ def output_scores(output: Path, entries: Sequence[TaskEntry]) -> tuple[TaskScore
     if not isinstance(tables, dict):
         return ()
     found = []
-    for key, entry in zip(_fingerprints(entries), entries, strict=True):
+    for key, entry in zip(_fingerprint_tasks(entries), entries, strict=True):
         with suppress(*UNREADABLE):
-            found.append(_scores(tables.get(key), entry))
+            found.append(_read_scores(tables.get(key), entry))
     return tuple(found)
 
 
@@ -144,7 +144,7 @@ def _evaluate(model: Path | Mapping[str, str], entry: TaskEntry, work: Path) -> 
     return evaluate_task(model[str(entry.language)], entry.files, options, folder=work)
 
 
-def _summarise(entry: TaskEntry, step: int | None, result: TaskResult) -> TaskScores:
+def _as_task_scores(entry: TaskEntry, step: int | None, result: TaskResult) -> TaskScores:
     """Return what reports say about the result of a task."""
     from relexify.reports import TaskScores
 
@@ -161,7 +161,7 @@ def _summarise(entry: TaskEntry, step: int | None, result: TaskResult) -> TaskSc
     )
 
 
-def _scores(table: Any, entry: TaskEntry) -> TaskScores:
+def _read_scores(table: Any, entry: TaskEntry) -> TaskScores:
     """Return the scores in a table, under the task's current name."""
     from relexify.reports import TaskScores
 
@@ -171,11 +171,11 @@ def _scores(table: Any, entry: TaskEntry) -> TaskScores:
 def _work_folders(entries: Sequence[TaskEntry], step: int | None, folder: Path) -> list[Path]:
     """Return the folders for unfinished work, named by what the scores depend on."""
     moment = "end" if step is None else f"step{step}"
-    keys = _fingerprints(entries)
+    keys = _fingerprint_tasks(entries)
     return [folder / f"{entry.task}-{moment}-{key[:12]}" for entry, key in zip(entries, keys, strict=True)]
 
 
-def _fingerprints(entries: Sequence[TaskEntry]) -> list[str]:
+def _fingerprint_tasks(entries: Sequence[TaskEntry]) -> list[str]:
     """Return what the scores on each task depend on, which includes the tasks that a task starts from."""
     keys: dict[str, str] = {}
     for entry in entries:

@@ -123,7 +123,7 @@ class Comparison:
         """Return the mean over the seeds of a run, at the steps that all of them share."""
         seeds = self._seeds(run)
         measured = [{point.step: point for point in curve.points} for curve in seeds]
-        return Curve(tuple(_mean([points[step] for points in measured]) for step in _common_steps(seeds)))
+        return Curve(tuple(_mean_measurement([points[step] for points in measured]) for step in _common_steps(seeds)))
 
     def at(self, run: str, share: float, *, metric: str = "bits_per_byte") -> Statistic:
         """Return a run's score nearest to a share of its last step.
@@ -194,13 +194,13 @@ class Comparison:
             "title": self.title,
             "notes": dict(self.notes),
             "keeps_best": self.keeps_best,
-            "curves": _plain(self.curves),
+            "curves": _curves_as_data(self.curves),
             "tasks": {run: [scores.as_table() for scores in found] for run, found in self.tasks.items()},
             "plans": dict(self.plans),
             "costs": {run: [asdict(cost) for cost in found] for run, found in self.costs.items()},
         }
         if self.earlier:
-            content["earlier"] = _plain(self.earlier)
+            content["earlier"] = _curves_as_data(self.earlier)
         if self.shares:
             content["shares"] = {run: [dict(shares) for shares in seeds] for run, seeds in self.shares.items()}
         if self.settings:
@@ -221,11 +221,11 @@ class Comparison:
             }
             return cls(
                 str(content["title"]),
-                _curves(content["curves"]),
+                _read_curves(content["curves"]),
                 dict(content["notes"]),
                 tasks,
                 keeps_best=bool(content.get("keeps_best", False)),
-                earlier=_curves(content.get("earlier", {})),
+                earlier=_read_curves(content.get("earlier", {})),
                 plans=dict(content["plans"]),
                 costs={run: tuple(TrainingCost(**cost) for cost in found) for run, found in content["costs"].items()},
                 shares={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
@@ -270,11 +270,11 @@ def step_reaching(curve: Curve, bits_per_byte: float) -> float | None:
     return before.step + (after.step - before.step) * (before.bits_per_byte - bits_per_byte) / fall
 
 
-def _plain(curves: Mapping[str, tuple[Curve, ...]]) -> dict[str, Any]:
+def _curves_as_data(curves: Mapping[str, tuple[Curve, ...]]) -> dict[str, Any]:
     return {run: [curve.as_list() for curve in seeds] for run, seeds in curves.items()}
 
 
-def _curves(table: Mapping[str, Any]) -> dict[str, tuple[Curve, ...]]:
+def _read_curves(table: Mapping[str, Any]) -> dict[str, tuple[Curve, ...]]:
     return {
         str(run): tuple(Curve.of(Measurement(**point) for point in points) for points in seeds)
         for run, seeds in table.items()
@@ -285,7 +285,7 @@ def _common_steps(seeds: Sequence[Curve]) -> list[int]:
     return sorted(set.intersection(*({point.step for point in curve.points} for curve in seeds)))
 
 
-def _mean(points: Sequence[Measurement]) -> Measurement:
+def _mean_measurement(points: Sequence[Measurement]) -> Measurement:
     """Return the mean of measurements of several seeds at the same step."""
     losses = [point.loss for point in points if point.loss is not None]
     return Measurement(

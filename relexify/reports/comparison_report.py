@@ -56,18 +56,18 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
             pictures.append(plot_tasks(comparison, folder / "tasks.svg"))
     except MissingExtra as error:
         logger.warning("%s is not drawn: %s.", folder / "curves.svg", error)
-    written.append(write_file(folder / "comparison.md", _markdown(comparison, *pictures)))
+    written.append(write_file(folder / "comparison.md", _render_markdown(comparison, *pictures)))
     written.append(write_file(folder / REPORT, render_comparison(comparison)))
     return [*written, *pictures]
 
 
-def _markdown(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
+def _render_markdown(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
     notes = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
     parts = [f"# {comparison.title}\n", "".join([*notes, f"- tokens per step: {comparison.step_size}\n"])]
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts += ["## Scores\n", f"{score_note(comparison)}\n", *_remarks_on_steps(comparison)]
-    parts.append(_table(score_rows(comparison)))
+    parts.append(_render_table(score_rows(comparison)))
     if len(comparison.curves) > 1:
         parts += [f"{conclusion.text}\n" for conclusion in conclude(comparison)]
     if comparison.languages and comparison.earlier:
@@ -75,18 +75,18 @@ def _markdown(comparison: Comparison, picture: Path | None = None, task_picture:
             "## Both languages, by stage\n",
             "Bits per byte of each language: as initialised, when the new embeddings were trained alone, and in the "
             "end, when both languages were trained together.\n",
-            _table(stage_rows(comparison)),
+            _render_table(stage_rows(comparison)),
         ]
     if comparison.tasks:
-        parts += _tasks(comparison, task_picture)
+        parts += _render_tasks(comparison, task_picture)
     if len(comparison.curves) > 1:
         parts += [
             f"## Steps to reach another run's {'best' if comparison.keeps_best else 'end'}\n",
             f"{reach_note(comparison)}\n",
-            _table(reach_rows(comparison)),
+            _render_table(reach_rows(comparison)),
             "## Training effort\n",
             f"{effort_note(comparison)}\n",
-            _table(effort_rows(comparison)),
+            _render_table(effort_rows(comparison)),
         ]
     return "\n".join(parts)
 
@@ -98,7 +98,7 @@ def _remarks_on_steps(comparison: Comparison) -> list[str]:
         ends = sorted({curve.last.step for curve in seeds})
         if len(ends) > 1:  # what follows the last shared step is left out
             remarks.append(
-                f"The seeds of {run} ended at the steps {_listed(ends)}; its end here is step "
+                f"The seeds of {run} ended at the steps {_list_steps(ends)}; its end here is step "
                 f"{comparison.mean_curve(run).last.step:,}, the last that all of them have.\n"
             )
     if comparison.keeps_best:
@@ -106,11 +106,11 @@ def _remarks_on_steps(comparison: Comparison) -> list[str]:
         for run, seeds in comparison.curves.items():
             best = [curve.best.step for curve in seeds]
             if len(set(best)) > 1:
-                remarks.append(f"The seeds of {run} are at their best at the steps {_listed(best)}.\n")
+                remarks.append(f"The seeds of {run} are at their best at the steps {_list_steps(best)}.\n")
     return remarks
 
 
-def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
+def _render_tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     means = [mean for found in comparison.tasks.values() for mean in mean_scores(found).values()]
     several = any(mean.statistic.seeds > 1 for mean in means)
     seeds = "; mean ± sample standard deviation over all seeds of training and fine-tuning" if several else ""
@@ -125,12 +125,12 @@ def _tasks(comparison: Comparison, picture: Path | None) -> list[str]:
     ]
     if picture is not None:
         parts.append(f"![scores on tasks against steps]({picture.name})\n")
-    parts.append(_table(task_rows(comparison)))
+    parts.append(_render_table(task_rows(comparison)))
     notes = [f"- {run}, {note}\n" for run, found in comparison.tasks.items() for note in task_notes(found)]
     return [*parts, "".join(notes)] if notes else parts
 
 
-def _listed(steps: Sequence[int]) -> str:
+def _list_steps(steps: Sequence[int]) -> str:
     return ", ".join(f"{step:,}" for step in steps)
 
 
@@ -142,6 +142,6 @@ def _plain(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def _table(rows: list[list[str]]) -> str:
+def _render_table(rows: list[list[str]]) -> str:
     header, *body = rows
     return markdown_table(header, body)

@@ -40,8 +40,8 @@ def conclude(comparison: Comparison) -> list[Conclusion]:
     ranked = sorted((run for run in kept if math.isfinite(kept[run].mean)), key=lambda run: kept[run].mean)
     found = []
     if len(ranked) > 1:
-        found.append(_best(comparison, ranked[0], ranked[1]))
-        found += _differences(comparison)
+        found.append(_conclude_best(comparison, ranked[0], ranked[1]))
+        found += _conclude_differences(comparison)
     for run, score in kept.items():
         if not math.isfinite(score.mean):
             text = f"{run} diverged. Its score is not a number: try a lower learning rate."
@@ -60,7 +60,7 @@ def is_close(difference: float) -> bool:
     return round(abs(difference), 3) <= CLOSE
 
 
-def _best(comparison: Comparison, best: str, second: str) -> Conclusion:
+def _conclude_best(comparison: Comparison, best: str, second: str) -> Conclusion:
     """Say which run is the best, unless it has seen too little text, or the next one is too close."""
     first, next_best = comparison.kept(best), comparison.kept(second)
     scores = f"Its score is {first.mean:.3f} bits per byte, that of {second}, the next, {next_best.mean:.3f}."
@@ -98,7 +98,7 @@ def _may_be_chance(first: Statistic, second: Statistic) -> bool:
     return difference <= float(scipy.special.stdtrit(freedom, (1 + _CONFIDENCE) / 2)) * math.sqrt(own + other)
 
 
-def _differences(comparison: Comparison) -> list[Conclusion]:
+def _conclude_differences(comparison: Comparison) -> list[Conclusion]:
     """Say which settings the methods decided differently, so that the runs differ in more than their rows."""
     found = []
     for key in comparison.different_settings():

@@ -55,11 +55,11 @@ def render_card(folder: Path, repository: str | None = None) -> str:
     curve = Curve.load(folder / CURVE_FILE) if (folder / CURVE_FILE).is_file() else None
     plain = kind_of_folder(folder) is None
     task, loader = _TASKS[architecture_in_config(load_config(folder))] if plain else ("", "")
-    scores = _scores(notes, curve)
+    scores = _gather_scores(notes, curve)
     parts = [
-        f"---\n{_metadata(folder, history, notes, task, scores)}\n---\n",
+        f"---\n{_render_metadata(folder, history, notes, task, scores)}\n---\n",
         f"# {plain_text(folder.resolve().name)}\n",
-        _description(history, notes, curve),
+        _describe_model(history, notes, curve),
     ]
     if (folder / MIXTURE_FILE).is_file():
         parts.append("`report.html` shows every token with its origin.\n")
@@ -68,7 +68,7 @@ def render_card(folder: Path, repository: str | None = None) -> str:
         parts += ["## Scores\n", _about_scores(notes, scores)]
         parts.append(markdown_table(["model", "bits per byte"], rows))
     if plain:
-        parts += ["## Use\n", _usage(repository or folder.resolve().name, loader)]
+        parts += ["## Use\n", _render_usage(repository or folder.resolve().name, loader)]
     if prompt := notes.get("system_prompt"):
         parts += [
             "## Chat\n",
@@ -80,11 +80,11 @@ def render_card(folder: Path, repository: str | None = None) -> str:
         rows = [[_INPUTS.get(name, name.replace("_", " ")), f"`{digest}`"] for name, digest in hashes.items()]
         parts += ["## Inputs\n", _written_by(notes["provenance"])]
         parts.append(markdown_table(["input", "sha256 of its content"], rows))
-    parts += ["## Limitations\n", _limitations(notes, curve)]
+    parts += ["## Limitations\n", _list_limitations(notes, curve)]
     return "\n".join(parts)
 
 
-def _metadata(
+def _render_metadata(
     folder: Path,
     history: Sequence[Mapping[str, Any]],
     notes: Notes,
@@ -122,7 +122,7 @@ def _metadata(
     return str(card.to_yaml()).strip()
 
 
-def _scores(notes: Notes, curve: Curve | None) -> dict[str, float]:
+def _gather_scores(notes: Notes, curve: Curve | None) -> dict[str, float]:
     """Return the bits per byte that were measured, by the model that they are of."""
     if curve is None:
         start = start_of(notes)
@@ -163,7 +163,7 @@ def _written_by(provenance: Mapping[str, Any]) -> str:
     return (f"{written}, with the seed {seed}" if seed is not None else written) + ".\n"
 
 
-def _description(history: Sequence[Mapping[str, Any]], notes: Notes, curve: Curve | None) -> str:
+def _describe_model(history: Sequence[Mapping[str, Any]], notes: Notes, curve: Curve | None) -> str:
     """Say where the model comes from, what was changed, and how it was trained."""
     commands = [provenance.get("command", {}) for provenance in history]
     sentences = []
@@ -195,7 +195,7 @@ def _is_untrained_transfer(notes: Notes) -> bool:
     return "graft" in notes and not notes.get("pruned") and "training" not in notes
 
 
-def _usage(model: str, loader: str) -> str:
+def _render_usage(model: str, loader: str) -> str:
     name = json.dumps(model, ensure_ascii=False)
     return (
         f"```python\nfrom transformers import AutoTokenizer, {loader}\n\n"
@@ -203,7 +203,7 @@ def _usage(model: str, loader: str) -> str:
     )
 
 
-def _limitations(notes: Notes, curve: Curve | None) -> str:
+def _list_limitations(notes: Notes, curve: Curve | None) -> str:
     """Return a list of what a user must know before using the model."""
     found = []
     verdict = verdict_of(notes)

@@ -69,7 +69,7 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
         columns.append(["best, kept" if comparison.keeps_best else "best", *map(_with_step, best)])
     which = "kept" if comparison.keeps_best else "end"
     columns += [
-        [f"perplexity ({which})", *(_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
+        [f"perplexity ({which})", *(_format_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
     for name in dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares):
@@ -103,8 +103,8 @@ def reach_rows(comparison: Comparison) -> list[list[str]]:
     runs = list(comparison.curves)
     reaches = {}
     for reach in steps_to_reach(comparison):
-        step = _not_reached(comparison, reach.run) if reach.step is None else f"step {_whole(reach.step):,}"
-        factor = "" if reach.factor is None else f" ({_factor(reach.factor)})"
+        step = _not_reached(comparison, reach.run) if reach.step is None else f"step {_whole_step(reach.step):,}"
+        factor = "" if reach.factor is None else f" ({_format_factor(reach.factor)})"
         reaches[reach.run, reach.target] = step + factor
     header = ["run", *(f"{run} ({comparison.kept(run).mean:.3f})" for run in runs)]
     return [header, *([run, *(reaches.get((run, target), _NOTHING) for target in runs)] for run in runs)]
@@ -141,8 +141,8 @@ def effort_rows(comparison: Comparison) -> list[list[str]]:
         if step is None or needed is None:
             rows.append([run, _not_reached(comparison, run), _NOTHING, _NOTHING])
         else:
-            effort = _factor(needed / least) if needed and least else "none"
-            rows.append([run, f"{_whole(step):,}", tokens_text(needed), effort])
+            effort = _format_factor(needed / least) if needed and least else "none"
+            rows.append([run, f"{_whole_step(step):,}", tokens_text(needed), effort])
     return rows
 
 
@@ -213,7 +213,7 @@ def task_result_rows(results: Sequence[TaskScores]) -> list[list[str]]:
         for index in range(len(result.per_seed[0])):
             alone = TaskScores(result.task, result.step, tuple((scores[index],) for scores in result.per_seed))
             ((_, mean),) = mean_scores([alone]).items()
-            rows.append([result.task, _metric(mean.score), mean.statistic.text(), mean.score.measured_on])
+            rows.append([result.task, _name_metric(mean.score), mean.statistic.text(), mean.score.measured_on])
     return rows
 
 
@@ -221,7 +221,7 @@ def measured_rows(scores: Iterable[Score]) -> list[list[str]]:
     """Return scores, a row for each; the arrow of a metric points to better scores."""
     rows = [["task", "metric", "value", "measured on"]]
     for score in scores:
-        rows.append([score.task, _metric(score), format_score(score), score.measured_on])
+        rows.append([score.task, _name_metric(score), format_score(score), score.measured_on])
     return rows
 
 
@@ -254,7 +254,7 @@ def _with_step(score: Statistic) -> str:
     return f"{score.text()} (step {score.step:,})"
 
 
-def _perplexity(score: Statistic) -> str:
+def _format_perplexity(score: Statistic) -> str:
     texts = [format_perplexity(value) for value in (score.mean, score.deviation) if value is not None]
     return " ± ".join(texts)
 
@@ -264,11 +264,11 @@ def _not_reached(comparison: Comparison, run: str) -> str:
     return f"not within {steps:,} {'step' if steps == 1 else 'steps'}"
 
 
-def _factor(factor: float) -> str:
+def _format_factor(factor: float) -> str:
     return f"{factor:.1f}×" if factor < 100 else f"{factor:,.0f}×"
 
 
-def _whole(step: float) -> int:
+def _whole_step(step: float) -> int:
     """Return the nearest whole step; at least 1 if any training is needed."""
     return max(1, round(step)) if step > 0 else 0
 
@@ -294,9 +294,9 @@ def _task_row(task: str, step: int | None, means: Sequence[TaskMean | None]) -> 
         # Compared as they are shown, so that scores that look equal are all bold.
         is_best = mean is not None and len(means) > 1 and f"{mean.score.value:.3f}" == f"{best:.3f}"
         texts.append(f"**{text}**" if is_best else text)
-    return [task, _metric(known[0].score), "end" if step is None else f"{step:,}", *texts]
+    return [task, _name_metric(known[0].score), "end" if step is None else f"{step:,}", *texts]
 
 
-def _metric(score: Score) -> str:
+def _name_metric(score: Score) -> str:
     """Return the name of a metric, with an arrow that points to better scores."""
     return f"{score.metric} {'↑' if score.higher_is_better else '↓'}"

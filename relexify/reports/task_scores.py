@@ -66,8 +66,8 @@ class TaskScores:
             TypeError: A score has other fields.
         """
         step = None if table["step"] is None else int(table["step"])
-        tests = {name: _seeds(seeds) for name, seeds in table["tests"].items()}
-        seeds, chosen = _seeds(table["per_seed"]), dict(table["chosen"])
+        tests = {name: _read_seeds(seeds) for name, seeds in table["tests"].items()}
+        seeds, chosen = _read_seeds(table["per_seed"]), dict(table["chosen"])
         return cls(str(table["task"]), step, seeds, tests, chosen, str(table["hint"]))
 
 
@@ -114,5 +114,5 @@ def task_notes(results: Iterable[TaskScores]) -> list[str]:
     return notes
 
 
-def _seeds(table: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[tuple[Score, ...], ...]:
+def _read_seeds(table: Iterable[Iterable[Mapping[str, Any]]]) -> tuple[tuple[Score, ...], ...]:
     return tuple(tuple(Score(**score) for score in scores) for scores in table)

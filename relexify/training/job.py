@@ -112,7 +112,7 @@ def language_model_job(
         load=lambda folder: load_model(folder or source),
         save=save,
         kept_rows=len(vocabulary_of(tokenizer)) - int(extension["added"]) if extension else 0,
-        command=_command(corpus, held_out, training),
+        command=_record_command(corpus, held_out, training),
     )
 
 
@@ -131,7 +131,7 @@ def source_notes(source: str | Path) -> dict[str, Any]:
     return notes if is_intermediate(source) else {**notes, "trained_from": named}
 
 
-def _command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:
+def _record_command(corpus: TextSource, held_out: TextSource | None, training: Training) -> dict[str, Any] | None:
     """Return texts and options as they were given, without defaults and stages; None if a text has no name."""
     texts = {
         "corpus": corpus,

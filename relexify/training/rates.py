@@ -143,13 +143,13 @@ def derive_rates(inputs: RateInputs, optimiser: str = MUON) -> Rates:
     rows = max(inputs.embedding_rms, smallest / math.sqrt(inputs.width))
     # For steps of less than TOKENS_PER_STEP tokens (size < 1), the minimum is the power with the larger exponent.
     embeddings = EMBEDDING_RATE * rows * min(size**TOKENS_POWER, size**SMALL_STEPS_POWER)
-    return _rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
+    return _make_rates(float(f"{inner:.2e}"), float(f"{embeddings:.2e}"), optimiser)
 
 
 def stage_rates(stage: Stage) -> Rates:
     """Return the rates of a stage whose options have been filled in."""
     inner = stage.learning_rate or PAPERS_RATE
-    return _rates(inner, stage.embedding_learning_rate or inner, stage.optimiser)
+    return _make_rates(inner, stage.embedding_learning_rate or inner, stage.optimiser)
 
 
 def fit_batch_to_text(training: Training, sequences: int | None, processes: int) -> Training:
@@ -231,7 +231,7 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
     return filled
 
 
-def _rates(inner: float, embeddings: float, optimiser: str) -> Rates:
+def _make_rates(inner: float, embeddings: float, optimiser: str) -> Rates:
     return Rates(inner, embeddings, others=OTHER_SHARE * inner if optimiser == MUON else inner)
 
 
@@ -243,7 +243,7 @@ def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, tr
         return options
     inputs, optimiser = rate_inputs(model, training), options.optimiser or MUON
     derived = derive_rates(inputs, optimiser)
-    rates = _rates(
+    rates = _make_rates(
         options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings, optimiser
     )
     logger.info(

@@ -59,7 +59,7 @@ def read_passages(source: str | Path) -> list[Passage]:
             content = parse_json("\n".join(chain.from_iterable(read_blocks(path))))
     is_record = isinstance(content, dict) and "data" not in content
     records = iterate_records(source) if content is None or is_record else _nested_records(content, source)
-    passages = [_passage(record, where) for where, record in records]
+    passages = [_parse_passage(record, where) for where, record in records]
     if not passages:
         raise InputError(f"{source} is empty: give a file with questions")
     return passages
@@ -81,7 +81,7 @@ def _nested_records(content: Any, source: str | Path) -> Iterator[tuple[str, Map
         ) from error
 
 
-def _passage(record: Mapping[str, Any], where: str) -> Passage:
+def _parse_passage(record: Mapping[str, Any], where: str) -> Passage:
     """Validate a record, and return its first answer at the occurrence nearest to the given position."""
     texts = [record.get("context"), record.get("question")]
     answers = record.get("answers")

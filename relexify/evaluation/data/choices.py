@@ -48,29 +48,29 @@ def read_questions(source: str | Path) -> list[Question]:
         InputError: The source cannot be read, is empty, or a record is invalid.
         MissingExtra: A package is needed to read it.
     """
-    questions = [_question(record, where) for where, record in iterate_records(source)]
+    questions = [_parse_question(record, where) for where, record in iterate_records(source)]
     if not questions:
         raise InputError(f"{source} is empty: give a file with questions")
     return questions
 
 
-def _question(record: Mapping[str, Any], where: str) -> Question:
+def _parse_question(record: Mapping[str, Any], where: str) -> Question:
     """Validate a record, and return it as a question; `where` names it in messages."""
-    options = record[_field(record, _OPTIONS, where)]
+    options = record[_read_field(record, _OPTIONS, where)]
     if not isinstance(options, Sequence) or isinstance(options, str) or len(options) < 2:
         raise InputError(f"{where} has {str(options)[:80]!r} as answers to choose from: give a list of two or more")
-    parts = record[_field(record, ("context",), where)]
+    parts = record[_read_field(record, ("context",), where)]
     texts = [parts] if isinstance(parts, str) else parts
     given = record.get("question")
     question_and_options = ["" if given is None else given, *options]
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in (*texts, *question_and_options)):
         raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
     question, *answers = (make_encodable(text) for text in question_and_options)
-    label = _position(record[_field(record, _ANSWERS, where)], options, where)
+    label = _find_position(record[_read_field(record, _ANSWERS, where)], options, where)
     return Question(make_encodable(" ".join(texts)), question, tuple(answers), label)
 
 
-def _field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:
+def _read_field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:
     for name in names:
         if name in record:
             return name
@@ -79,7 +79,7 @@ def _field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:
     )
 
 
-def _position(answer: object, options: Sequence[str], where: str) -> int:
+def _find_position(answer: object, options: Sequence[str], where: str) -> int:
     """Return the position of the right answer, which is given as its text, its position or its letter."""
     positions = range(len(options))
     if isinstance(answer, int) and not isinstance(answer, bool) and answer in positions:

@@ -48,8 +48,8 @@ class TaskFiles:
         """Every file, with what it is for."""
         tests = self.test if isinstance(self.test, Mapping) else {"": self.test}
         return [
-            *(("train", file) for file in _listed(self.train)),
-            *(("dev", file) for file in _listed(self.dev or ())),
+            *(("train", file) for file in _as_list(self.train)),
+            *(("dev", file) for file in _as_list(self.dev or ())),
             *((f"test.{name}" if name else "test", file) for name, file in tests.items()),
         ]
 
@@ -129,8 +129,8 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
             raise MissingExtra(package, purpose, "evaluation")
     if entry.needs_dev and files.dev is None:
         raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
-    train = [item for file in _listed(files.train) for item in entry.read(file)]
-    dev = None if files.dev is None else [item for file in _listed(files.dev) for item in entry.read(file)]
+    train = [item for file in _as_list(files.train) for item in entry.read(file)]
+    dev = None if files.dev is None else [item for file in _as_list(files.dev) for item in entry.read(file)]
     test: Sequence[Any] | dict[str, Sequence[Any]]
     if isinstance(files.test, Mapping):
         test = {name: entry.read(file) for name, file in files.test.items()}
@@ -146,7 +146,7 @@ def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
     return [items[number * len(items) // count] for number in range(count)]
 
 
-def _listed(files: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+def _as_list(files: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
     return [files] if isinstance(files, str | Path) else files
 
 

@@ -74,7 +74,7 @@ def read_propositions(path: str | Path) -> list[PredicateSentence]:
     if not file.is_file():
         raise InputError(f"{path} cannot be read (there is no such file): give a file in the format of CoNLL-2009")
     sentences = [
-        _sentence({number: line.split("\t") for number, line in lines.items()}, path)
+        _parse_sentence({number: line.split("\t") for number, line in lines.items()}, path)
         for lines in sentence_lines(chain.from_iterable(read_blocks(file)))
     ]
     if not sentences:
@@ -82,7 +82,7 @@ def read_propositions(path: str | Path) -> list[PredicateSentence]:
     return sentences
 
 
-def _sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSentence:
+def _parse_sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSentence:
     """Validate the columns of a sentence, by line number, and return its predicates."""
     predicates = [word for word, columns in enumerate(rows.values()) if columns[COLUMNS - 2 : COLUMNS - 1] == ["Y"]]
     for expected, (line, columns) in enumerate(rows.items(), 1):

@@ -83,7 +83,7 @@ def read_treebank(path: str | Path) -> list[ParsedSentence]:
             except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
                 raise InputError(f"{path}, line {number}, is not CoNLL-U ({error}): correct the line") from error
         if lines:
-            sentences.append(_sentence(lines, path))
+            sentences.append(_parse_sentence(lines, path))
     if not sentences:
         raise InputError(f"{path} holds no sentences: give a treebank in CoNLL-U (.conllu)")
     return sentences
@@ -108,7 +108,7 @@ class _Line:
     token: Any = field(repr=False)
 
 
-def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
+def _parse_sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
     """Validate the lines of a sentence, and return its syntactic words with their tree."""
     words = [line for line in lines if isinstance(line.token["id"], int)]
     for expected, line in enumerate(words, 1):
@@ -133,7 +133,7 @@ def _sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
         tuple(heads),
         tuple(line.token["deprel"] for line in words),
         tuple(line.token["upos"] for line in words),
-        _spaces(lines, [line.token["form"] for line in words], path),
+        _find_spaces(lines, [line.token["form"] for line in words], path),
     )
 
 
@@ -160,7 +160,7 @@ def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
         reaches_root.update(visited)
 
 
-def _spaces(lines: list[_Line], forms: list[str], path: str | Path) -> tuple[bool, ...]:
+def _find_spaces(lines: list[_Line], forms: list[str], path: str | Path) -> tuple[bool, ...]:
     """Return whether there is a space before each word.
 
     There is none between the words of one written token if they spell it (`do` + `n't`), and one if they do not

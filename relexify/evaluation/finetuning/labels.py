@@ -90,7 +90,7 @@ def _count_labels(parts: Mapping[str, Data]) -> tuple[dict[str, Counter[str]], t
     Raises:
         InputError: A part has none, or all training data has the same.
     """
-    counts = {part: Counter(_labels(examples)) for part, examples in parts.items()}
+    counts = {part: Counter(_iterate_labels(examples)) for part, examples in parts.items()}
     for part, found in counts.items():
         if not found:
             raise InputError(f"the {part} data has only sentences without words: give some with words")
@@ -107,7 +107,7 @@ def _unknown_labels(counts: Mapping[str, Counter[str]], labels: tuple[str, ...])
             yield part, unknown
 
 
-def _labels(data: Data) -> Iterator[str]:
+def _iterate_labels(data: Data) -> Iterator[str]:
     """Yield the tags of all words, or the classes of all examples."""
     for each in data:
         if isinstance(each, TaggedSentence):

@@ -128,25 +128,25 @@ def _check_types(name: str, expected: type, parts: Mapping[str, Data]) -> None:
             )
 
 
-def _classes(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
+def _decode_classes(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
     return [problem.labels[int(each.argmax())] for each in logits]
 
 
-def _numbers(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[float]:
+def _decode_numbers(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[float]:
     return [float(each[0]) for each in logits]
 
 
-def _choices(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
+def _decode_choices(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
     # The first `number` answers are the question's own.
     pairs = zip(logits, data.answers, strict=True)
     return [problem.labels[int(each[:number].argmax())] for each, number in pairs]
 
 
-def _answers(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
+def _decode_answers(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
     return find_answers(data.windows, logits)
 
 
-def _tags(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[list[str]]:
+def _decode_tags(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[list[str]]:
     return [
         word_tags(pieces, each.argmax(-1), problem.labels, default=problem.default)
         for pieces, each in zip(data.pieces, logits, strict=True)
@@ -159,7 +159,7 @@ PREDICTIONS: Mapping[str, Prediction] = {
         model_class=AutoModelForSequenceClassification,
         labels=class_labels,
         encode=encode_classes,
-        decode=_classes,
+        decode=_decode_classes,
         loss="single_label_classification",
     ),
     "number": Prediction(
@@ -167,7 +167,7 @@ PREDICTIONS: Mapping[str, Prediction] = {
         model_class=AutoModelForSequenceClassification,
         labels=number_labels,
         encode=encode_numbers,
-        decode=_numbers,
+        decode=_decode_numbers,
         loss="regression",
     ),
     "choice": Prediction(
@@ -175,14 +175,14 @@ PREDICTIONS: Mapping[str, Prediction] = {
         model_class=AutoModelForMultipleChoice,
         labels=choice_labels,
         encode=encode_questions,
-        decode=_choices,
+        decode=_decode_choices,
     ),
     "answer": Prediction(
         item=Passage,
         model_class=AutoModelForQuestionAnswering,
         labels=answer_labels,
         encode=encode_answers,
-        decode=_answers,
+        decode=_decode_answers,
         logits=lambda output: torch.stack((output.start_logits, output.end_logits), -1),
     ),
     "tags": Prediction(
@@ -190,7 +190,7 @@ PREDICTIONS: Mapping[str, Prediction] = {
         model_class=AutoModelForTokenClassification,
         labels=tag_labels,
         encode=encode_tags,
-        decode=_tags,
+        decode=_decode_tags,
         tags_words=True,
     ),
 }

@@ -150,12 +150,16 @@ def label_roles(
             raise TrainingError("the parser produced NaN or infinite scores: train it with a lower learning rate")
         for row, (pieces, sentence) in enumerate(zip(tokenized, read, strict=True)):
             predicates = (proposition.predicate for proposition in sentence.propositions)
-            yield tuple(_proposition(labeller, scores, row, pieces.words, predicate) for predicate in predicates)
+            yield tuple(
+                _predict_proposition(labeller, scores, row, pieces.words, predicate) for predicate in predicates
+            )
 
     return predict(labeller, tokenizer, sentences, decode, batch=batch)
 
 
-def _proposition(labeller: RoleLabeller, scores: WordScores, row: int, words: int, predicate: int) -> Proposition:
+def _predict_proposition(
+    labeller: RoleLabeller, scores: WordScores, row: int, words: int, predicate: int
+) -> Proposition:
     """Return the best sense of a predicate, and the words whose arc to it scores above 0 with their best roles."""
     if predicate >= words:
         return Proposition(predicate, UNSEEN, ())
@@ -176,13 +180,13 @@ def _facts(sentence: int, propositions: Sequence[Proposition]) -> Iterator[tuple
             yield sentence, proposition.predicate, word, role
 
 
-def _labels(sentence: PredicateSentence) -> Iterator[str]:
+def _iterate_labels(sentence: PredicateSentence) -> Iterator[str]:
     for proposition in sentence.propositions:
         yield proposition.sense
         yield from (role for _, role in proposition.arguments)
 
 
-def _roles(sentence: PredicateSentence, numbers: Mapping[str, int]) -> torch.Tensor:
+def _encode_roles(sentence: PredicateSentence, numbers: Mapping[str, int]) -> torch.Tensor:
     """Return the labels of all arcs of a sentence, as `RoleLabeller.forward` takes them [words × 1 + words]."""
     roles = torch.full((len(sentence), 1 + len(sentence)), IGNORED)
     for proposition in sentence.propositions:
@@ -193,7 +197,7 @@ def _roles(sentence: PredicateSentence, numbers: Mapping[str, int]) -> torch.Ten
     return roles
 
 
-def _batch(sentences: Sequence[TokenizedSentence], roles: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+def _make_batch(sentences: Sequence[TokenizedSentence], roles: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the arguments of `RoleLabeller.forward`; words that were dropped, and their arcs, do not count."""
     batch = padded_batch(sentences)
     words = batch["word_mask"].shape[1]
@@ -206,9 +210,9 @@ def _batch(sentences: Sequence[TokenizedSentence], roles: Sequence[torch.Tensor]
 
 ROLES: Formalism[PredicateSentence, torch.Tensor, tuple[Proposition, ...]] = Formalism(
     parser=RoleLabeller,
-    labels=_labels,
-    gold=_roles,
-    batch=_batch,
+    labels=_iterate_labels,
+    gold=_encode_roles,
+    batch=_make_batch,
     predict=label_roles,
     dev_score=lambda gold, predicted: role_scores(gold, predicted).f1.value,
     dev_metric="F1",

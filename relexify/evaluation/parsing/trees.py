@@ -116,7 +116,7 @@ def parse(
     """
 
     def decode(tokenized: Sequence[TokenizedSentence], read: Sequence[ParsedSentence]) -> Iterator[Parse]:
-        for sentence, tree in zip(read, _trees(parser, tokenized), strict=True):
+        for sentence, tree in zip(read, _predict_trees(parser, tokenized), strict=True):
             missing = len(sentence) - len(tree.heads)
             yield Parse(tree.heads + (NO_HEAD,) * missing, tree.relations + (NO_RELATION,) * missing)
 
@@ -154,7 +154,7 @@ def best_tree(scores: np.ndarray) -> list[int]:
     return [int(head) for head in heads[1:]]
 
 
-def _trees(parser: BiaffineParser, sentences: Sequence[TokenizedSentence]) -> Iterator[Parse]:
+def _predict_trees(parser: BiaffineParser, sentences: Sequence[TokenizedSentence]) -> Iterator[Parse]:
     """Yield the best tree of each sentence of a batch, over the words that were not truncated."""
     inputs = {name: tensor.to(parser.device) for name, tensor in padded_batch(sentences).items()}
     output = parser(**inputs)

@@ -54,13 +54,13 @@ def sentence_means(
         InputError: The length leaves no room for text.
         VocabularyError: The tokenizer is not the model's.
     """
-    reader = _reader(model, tokenizer, length)
+    reader = _make_reader(model, tokenizer, length)
     index_of = {text: index for index, text in enumerate(dict.fromkeys(texts))}
     clean = [make_encodable(text) for text in index_of]
     pieces = [encoding.ids for encoding in reader.backend.encode_batch_fast(clean, add_special_tokens=False)]
     _warn_of_truncated("texts", sum(len(ids) > reader.room for ids in pieces), len(pieces), reader)
     sequences = [_Sequence(ids[: reader.room], [min(len(ids), reader.room)]) for ids in pieces]
-    means = np.concatenate(_means(model, reader, sequences, batch) or [np.zeros((0, hidden_width(model)))])
+    means = np.concatenate(_mean_states(model, reader, sequences, batch) or [np.zeros((0, hidden_width(model)))])
     rows: np.ndarray = means[[index_of[text] for text in texts]].astype(np.float32)
     return rows
 
@@ -89,7 +89,7 @@ def word_means(
         InputError: The length leaves no room for text.
         VocabularyError: The tokenizer is not the model's.
     """
-    reader = _reader(model, tokenizer, length)
+    reader = _make_reader(model, tokenizer, length)
     pieces = encode_sentences(reader.backend, sentences)
     # How many words of each sentence, from the first, fit together.
     ends = (np.cumsum([len(ids) for ids in words]) for words in pieces)
@@ -100,7 +100,7 @@ def word_means(
         _Sequence([id for ids in words[:fit] for id in ids], [len(ids) for ids in words[:fit]])
         for words, fit in zip(pieces, fitting, strict=True)
     ]
-    means = _means(model, reader, sequences, batch)
+    means = _mean_states(model, reader, sequences, batch)
     return [
         np.concatenate([rows, np.zeros((len(words) - len(rows), rows.shape[1]), np.float32)])
         for words, rows in zip(sentences, means, strict=True)
@@ -134,7 +134,7 @@ class _Sequence:
     lengths: list[int]
 
 
-def _reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: int) -> _Reader:
+def _make_reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: int) -> _Reader:
     """Validate that model, tokenizer and length fit together, and return how to read text with them."""
     check_fit(model, tokenizer)
     backend = copy_backend(tokenizer)
@@ -154,7 +154,9 @@ def _warn_of_truncated(what: str, truncated: int, total: int, reader: _Reader) -
         )
 
 
-def _means(model: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequence], batch: int) -> list[np.ndarray]:
+def _mean_states(
+    model: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequence], batch: int
+) -> list[np.ndarray]:
     """Return the means of each sequence's units, [units × d] float32; sequences of similar length share a batch."""
     means = [np.zeros((len(each.lengths), hidden_width(model)), np.float32) for each in sequences]
     order = sorted((len(each.pieces), index) for index, each in enumerate(sequences) if each.pieces)

@@ -82,7 +82,7 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
     sizes = []
     for share in SHARES if pairs else ():
         # By a hash, because dictionaries may be sorted by letter or by frequency.
-        part = BilingualLexicon(tuple(pair for pair in pairs if _hash(pair[1]) < share * 2**32))
+        part = BilingualLexicon(tuple(pair for pair in pairs if _hash_word(pair[1]) < share * 2**32))
         known = translations(inputs.source, inputs.target, part).known
         sizes.append(DictionarySize(len(part), float(counts[known].sum() / total)))
     forms = vocabulary_of(inputs.target).forms
@@ -106,7 +106,7 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
 
 def split_dictionary(lexicon: BilingualLexicon) -> tuple[BilingualLexicon, BilingualLexicon]:
     """Return a dictionary without some target words, chosen by their hash, and the entries of those words."""
-    held = [_hash(target) % HELD_OUT_SHARE == 0 for _, target in lexicon.pairs]
+    held = [_hash_word(target) % HELD_OUT_SHARE == 0 for _, target in lexicon.pairs]
     kept = tuple(pair for pair, out in zip(lexicon.pairs, held, strict=True) if not out)
     others = tuple(pair for pair, out in zip(lexicon.pairs, held, strict=True) if out)
     return replace(lexicon, pairs=kept), replace(lexicon, pairs=others)
@@ -136,7 +136,7 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
         return {}
     embedding = inputs.embedding[: len(vocabulary_of(inputs.source))]
     mean = embedding.mean(axis=0)
-    expected = normalise_rows(_centred(meanings, words, embedding, mean))
+    expected = normalise_rows(_centre_rows(meanings, words, embedding, mean))
     offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), OTHER_WORDS))
     others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
     reduced = replace(inputs.evidence, lexicon=kept)
@@ -149,7 +149,7 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
             advance(0, method)
             with suppress(EvidenceError):
                 built = initialise(method, replace(own_inputs, evidence=reduced))
-                rows = _centred(built.mixture, words, embedding, mean)
+                rows = _centre_rows(built.mixture, words, embedding, mean)
                 if built.precomputed is not None:
                     _, of_words, of_ids = np.intersect1d(words, built.precomputed.ids, return_indices=True)
                     rows[of_words] = built.precomputed.vectors[of_ids] - mean
@@ -161,7 +161,7 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     return found
 
 
-def _centred(mixture: Mixture, tokens: np.ndarray, embedding: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def _centre_rows(mixture: Mixture, tokens: np.ndarray, embedding: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Return the mixed rows of some tokens [n × d], of source rows from which the mean [d] is subtracted.
 
     A copy of the embedding [source × d] with centred rows is not needed for it: Σ w (e − m) = Σ w e − m Σ w.
@@ -172,6 +172,6 @@ def _centred(mixture: Mixture, tokens: np.ndarray, embedding: np.ndarray, mean: 
     return rows.astype(np.float32)
 
 
-def _hash(word: str) -> int:
+def _hash_word(word: str) -> int:
     """Return a number from 0 to 2^32 - 1 that depends on the word alone."""
     return crc32(word.encode("utf-8", "surrogatepass"))

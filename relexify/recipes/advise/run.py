@@ -145,7 +145,7 @@ def run_advise(options: Advise) -> Advice:
     """
     planned = planned_runs(options)
     check_replaced(options.transfer)
-    logger.info("%s", _plan(options, planned))
+    logger.info("%s", _describe_plan(options, planned))
     transfer = replace(options.transfer, unigram_prior=True)
     text = Corpus.open(transfer.corpus)
     size = text.size() or text.text_bytes
@@ -205,7 +205,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
     return {name: curve for name, (curve,) in comparison.curves.items()}
 
 
-def _plan(options: Advise, runs: Sequence[Run]) -> str:
+def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
     """Return a sentence that names the methods to try, and those that are added only to compare with."""
     work = f"{len(runs)} {'method' if len(runs) == 1 else 'methods'}, "
     work += f"each trained for {options.steps:,} steps" if options.steps else "not trained"

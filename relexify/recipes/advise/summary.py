@@ -36,9 +36,9 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
         [
             str(rank),
             f"**{run.name}**" if run.name == advice.best else run.name,
-            _shown(run.before, ".3f"),
-            _shown(run.after, ".3f"),
-            _shown(run.held_out_words, ".0%"),
+            _format_number(run.before, ".3f"),
+            _format_number(run.after, ".3f"),
+            _format_number(run.held_out_words, ".0%"),
         ]
         for rank, run in enumerate(advice.runs, 1)
     ]
@@ -54,10 +54,10 @@ def summarise_advice(advice: Advice) -> list[ResultTable | str]:
     return [
         ResultTable(title, rows),
         *about,
-        *_left_out(advice),
-        _verdict(advice),
-        _tokenizer(advice),
-        _extension(advice),
+        *_describe_left_out(advice),
+        _recommend(advice),
+        _describe_tokenizer(advice),
+        _describe_extension(advice),
         *_worth_of_evidence(advice),
         *_worth_acquiring(advice),
     ]
@@ -70,7 +70,7 @@ def transfer_command(advice: Advice) -> list[str]:
     return ["relexify", "transfer", transfer.model, output, *transfer_arguments(command_of(transfer))]
 
 
-def _left_out(advice: Advice) -> list[str]:
+def _describe_left_out(advice: Advice) -> list[str]:
     """Say which runs were left out, by the reason."""
     names: dict[str, list[str]] = {}
     for name, reason in advice.left_out.items():
@@ -78,11 +78,11 @@ def _left_out(advice: Advice) -> list[str]:
     return [f"Left out: {', '.join(each)} ({reason})." for reason, each in names.items()]
 
 
-def _shown(number: float | None, form: str) -> str:
+def _format_number(number: float | None, form: str) -> str:
     return "–" if number is None else format(number, form)
 
 
-def _verdict(advice: Advice) -> str:
+def _recommend(advice: Advice) -> str:
     after, best = advice.scores, advice.best
     if not after:
         level = [name for name in advice.level_with(best) if not METHODS[name].is_baseline]
@@ -108,7 +108,7 @@ def _verdict(advice: Advice) -> str:
     return sentence
 
 
-def _tokenizer(advice: Advice) -> str:
+def _describe_tokenizer(advice: Advice) -> str:
     text = advice.text
     source, target = text.source_tokens / text.bytes, text.target_tokens / text.bytes
     return (
@@ -118,7 +118,7 @@ def _tokenizer(advice: Advice) -> str:
     )
 
 
-def _extension(advice: Advice) -> str:
+def _describe_extension(advice: Advice) -> str:
     if advice.extended_tokens is None:
         return (
             "Replace or extend? To keep the model's own language, extend its vocabulary instead (--keep-source, which "

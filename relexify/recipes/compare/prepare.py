@@ -59,7 +59,7 @@ def prepare_comparison(
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
     trials = {
-        size: _trials(recipe, compare, training, size, device=device, overwrite=overwrite)
+        size: _make_trials(recipe, compare, training, size, device=device, overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
     prepared = PreparedComparison(trials, to_train, training)
@@ -90,7 +90,7 @@ def size_name(size: int) -> str:
     return next(f"{size // factor}{unit}" for factor, unit in units if size % factor == 0)
 
 
-def _trials(
+def _make_trials(
     recipe: Recipe,
     compare: CompareOptions,
     training: TrainingSettings,
@@ -101,14 +101,14 @@ def _trials(
 ) -> list[Trial]:
     """Return the trials of all runs and seeds, on about `size` bytes of the text, or on all of it if it is None."""
     corpus, held_out = texts_of_trials(recipe.corpus, recipe.held_out, size)
-    moments = _moments(recipe, compare)
+    moments = _find_moments(recipe, compare)
     trials = []
     for seed in compare.seeds:
         for run in compare.runs:
             name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
             if size is not None:
                 name, title = f"{size_name(size)}-{name}", f"{title}, {size_name(size)}"
-            tables = _variant(recipe, run, seed, corpus, held_out, moments.snapshots)
+            tables = _vary_tables(recipe, run, seed, corpus, held_out, moments.snapshots)
             context = RunContext(recipe.model, corpus, held_out, tables, device)
             folder = recipe.output / "runs" / name
             trials.append(
@@ -130,7 +130,7 @@ def _trials(
     return trials
 
 
-def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
+def _find_moments(recipe: Recipe, compare: CompareOptions) -> Moments:
     """Return when runs are evaluated on tasks.
 
     Raises:
@@ -160,7 +160,7 @@ def _moments(recipe: Recipe, compare: CompareOptions) -> Moments:
     return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
 
 
-def _variant(
+def _vary_tables(
     recipe: Recipe, run: Run, seed: int, corpus: Corpus, held_out: Corpus, snapshots: tuple[int, ...]
 ) -> dict[str, Any]:
     """Return the tables of a recipe with everything in which a run differs from it.

@@ -66,8 +66,8 @@ def run_comparison(
                         finished[trial.folder] = run_trial(trial)
                     advance(1)
                     # After every trial, so that an interrupted comparison leaves a report of those that are finished.
-                    write_report(_comparison(recipe, training, size, trials, finished), folder)
-            comparisons.append(_comparison(recipe, training, size, trials, finished))
+                    write_report(_gather_results(recipe, training, size, trials, finished), folder)
+            comparisons.append(_gather_results(recipe, training, size, trials, finished))
             write_report(comparisons[-1], folder)
     return comparisons
 
@@ -77,7 +77,7 @@ def report_folder(output: Path, size: int | None) -> Path:
     return output if size is None else output / size_name(size)
 
 
-def _comparison(
+def _gather_results(
     recipe: Recipe,
     training: TrainingSettings,
     size: int | None,

@@ -69,7 +69,7 @@ def _named_run(run: object) -> object:
     return {name: value for name, value in asdict(named).items() if value}
 
 
-def _bytes(size: object) -> object:
+def _parse_size(size: object) -> object:
     """Return a size such as `"16 MiB"` as a number of bytes."""
     if not isinstance(size, str):
         return size
@@ -120,7 +120,7 @@ class CompareOptions:
     ]
     seeds: Annotated[tuple[int, ...], Check(partial(_check_distinct, least=0))] = (0,)
     subsamples: Annotated[
-        tuple[Annotated[int, Convert(_bytes)], ...],
+        tuple[Annotated[int, Convert(_parse_size)], ...],
         Check(partial(_check_distinct, least=1, may_be_empty=True)),
     ] = ()
     keep_models: bool = False

@@ -57,17 +57,17 @@ def _parse(text: str) -> tuple[list[str], object]:
     except (ValueError, RecursionError) as error:  # more digits or brackets than Python takes
         raise InputError(f"the override of {key} cannot be read ({error}): give a shorter value") from error
     # With two keys the value holds a line break and a second assignment: text, not TOML.
-    return path, _marked(parsed["value"] if len(parsed) == 1 else value.strip())
+    return path, _mark_texts(parsed["value"] if len(parsed) == 1 else value.strip())
 
 
-def _marked(value: object) -> object:
+def _mark_texts(value: object) -> object:
     """Mark all texts of a value as given by an override, so that paths are relative to the current folder."""
     if isinstance(value, str):
         return OverrideText(value)
     if isinstance(value, list):
-        return [_marked(each) for each in value]
+        return [_mark_texts(each) for each in value]
     if isinstance(value, dict):
-        return {key: _marked(each) for key, each in value.items()}
+        return {key: _mark_texts(each) for key, each in value.items()}
     return value
 
 

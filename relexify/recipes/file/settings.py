@@ -17,7 +17,7 @@ from relexify.recipes.file.schema import ELSEWHERE, default_of, flattened_classe
 from relexify.registry import choose
 from relexify.steps import STEPS
 
-__all__ = ["OptionKey", "apply_settings", "describe_options"]
+__all__ = ["OptionKey", "apply_settings", "list_options"]
 
 Options = TypeVar("Options")
 
@@ -61,17 +61,17 @@ def apply_settings(table: str, options: Options, settings: Sequence[str] | None)
     return read_changes(options, given, Location(Path.cwd()), _CommandLine(table))
 
 
-def describe_options(table: str | None = None) -> dict[str, list[OptionKey]]:
+def list_options(table: str | None = None) -> dict[str, list[OptionKey]]:
     """Return the keys of a recipe table, or of all tables.
 
     Raises:
         InputError: There is no such table.
     """
     names = list(STEPS) if table is None else [choose(table, STEPS, STEPS.kind)]
-    return {name: list(_keys(STEPS[name].options)) for name in names}
+    return {name: list(_list_keys(STEPS[name].options)) for name in names}
 
 
-def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
+def _list_keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator[OptionKey]:
     """Yield the keys of a dataclass of options; those of nested options have a prefix."""
     if not is_dataclass(options):
         yield OptionKey("…", "", "any field of the model's config")
@@ -86,14 +86,14 @@ def _keys(options: type[Any], prefix: str = "", default: Any = None) -> Iterator
             value = None
         if (flattened := flattened_classes(annotations[entry.name])) is not None:
             for owner, further in flattened.items():
-                yield from (replace(key, meaning=f"{owner}: {key.meaning}") for key in _keys(further, prefix))
+                yield from (replace(key, meaning=f"{owner}: {key.meaning}") for key in _list_keys(further, prefix))
         elif is_dataclass(annotations[entry.name]):
-            yield from _keys(annotations[entry.name], f"{prefix}{entry.name}.", value)
+            yield from _list_keys(annotations[entry.name], f"{prefix}{entry.name}.", value)
         else:
-            yield OptionKey(f"{prefix}{entry.name}", _toml(value), meanings.get(entry.name, ""))
+            yield OptionKey(f"{prefix}{entry.name}", _format_default(value), meanings.get(entry.name, ""))
 
 
-def _toml(value: object) -> str:
+def _format_default(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

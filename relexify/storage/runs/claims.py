@@ -134,7 +134,7 @@ def _describe_difference(before: object, here: object) -> str:
         return f", whose {content} differs"
     if (single := _ONLY_STAGE.fullmatch(key)) and not any("stages[1]" in other for other in (*then, *now)):
         key = f"`{single['table']}{single['key']}`"  # the option that its only stage has it from
-    return f": its {key} was {_short(then.get(name))}, here it is {_short(now.get(name))}"
+    return f": its {key} was {_abbreviate(then.get(name))}, here it is {_abbreviate(now.get(name))}"
 
 
 def _leaves(value: object, name: str = "") -> dict[str, object]:
@@ -154,6 +154,6 @@ def _is_content(name: str, *values: object) -> bool:
     return not _CONTENTS.keys().isdisjoint(tables) or any(_DIGEST.fullmatch(str(value)) for value in values)
 
 
-def _short(value: object) -> str:
+def _abbreviate(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -230,10 +230,10 @@ def _report_unused(options: Transfer) -> None:
         if getattr(options, name) != defaults[name] and not any(method.takes(kind) for kind in kinds):
             unused.append(name)
     if unused:
-        logger.warning("the method %s makes no use of %s", options.method, _named(unused))
+        logger.warning("the method %s makes no use of %s", options.method, _quote_names(unused))
     decisive = _DECISIVE.get(choose_tokenizer(options).origin)
     if options.vocab_size != defaults["vocab_size"] and decisive is not None:
-        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _named([decisive]))
+        logger.warning("`vocab_size` has no effect, because %s determines the vocabulary", _quote_names([decisive]))
     if options.dictionary_swapped and options.dictionary is None:
         logger.warning("`dictionary_swapped` has no effect without `dictionary`")
     # Options that were set, and that the method would use if it had no translations.
@@ -246,7 +246,9 @@ def _report_unused(options: Transfer) -> None:
         and not any(method.takes(kind, beside=beside) for kind in kinds)
     ]
     if replaced:
-        logger.warning("the method %s makes no use of %s beside %s", options.method, _named(replaced), _named(beside))
+        logger.warning(
+            "the method %s makes no use of %s beside %s", options.method, _quote_names(replaced), _quote_names(beside)
+        )
 
 
 def _report_word_list(corpus: Corpus) -> None:
@@ -299,6 +301,6 @@ def _check_extension(options: Transfer, method: Method) -> None:
         )
 
 
-def _named(names: Sequence[str]) -> str:
+def _quote_names(names: Sequence[str]) -> str:
     """Return names of options for a message."""
     return ", ".join(f"`{name}`" for name in names)

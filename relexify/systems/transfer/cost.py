@@ -142,7 +142,7 @@ def estimate_transfer(
         texts: The text to score; if None, it is not known which scores are in the cache.
     """
     may_be_cached = model.device.type != "meta" or _is_hashed(evidence.corpus)
-    prepared = _preparation(options, evidence, target, may_be_cached=may_be_cached)
+    prepared = _preparation_seconds(options, evidence, target, may_be_cached=may_be_cached)
     rows = _target_rows(options, model, target)
     prepared["rows of the embedding"] = rows * ROW_SECONDS
     written = bytes_to_write(model, options.model, rows=rows)
@@ -204,7 +204,7 @@ def _forward_passes(
     return prior, scored, baselines
 
 
-def _preparation(
+def _preparation_seconds(
     options: Transfer, evidence: Evidence, target: PreTrainedTokenizerFast | None, *, may_be_cached: bool
 ) -> dict[str, float]:
     """Return the seconds of each step before any rows are built.
@@ -216,7 +216,7 @@ def _preparation(
     text, source_text, bitext = evidence.corpus, evidence.source_corpus, evidence.bitext
     parts: dict[str, float] = {}
     if target is None:
-        parts["tokenizer"] = _megabytes(text) * TOKENIZER_SECONDS
+        parts["tokenizer"] = _size_in_megabytes(text) * TOKENIZER_SECONDS
     texts: list[Corpus] = []  # to train vectors on
     aligns, guesses = method.takes("vectors", beside=beside), method.takes("target vectors", beside=beside)
     if (aligns or guesses) and evidence.target_vectors is None:
@@ -227,7 +227,7 @@ def _preparation(
     if aligns and guesses and not (target is not None and has_token_vectors(text, target, training)):
         texts.append(text)  # cut into tokens, because the alignment of words is rarely reliable
     if texts:
-        parts["word vectors"] = sum(map(_megabytes, texts)) * VECTOR_SECONDS
+        parts["word vectors"] = sum(map(_size_in_megabytes, texts)) * VECTOR_SECONDS
     if bitext is not None and method.takes("bitext") and evidence.links is None and not is_aligned(bitext):
         used = min(1.0, (most_lines(None, evidence.aligning) or bitext.lines) / bitext.lines)
         parts["word alignment"] = used * bitext.characters / 1e6 * ALIGNMENT_SECONDS
@@ -236,11 +236,11 @@ def _preparation(
 
 def _is_hashed(text: Corpus) -> bool:
     """Whether a dry run reads all of a text to look for its results in the cache."""
-    sizes = [_megabytes(each) for each in (text, *text.excluded)]
+    sizes = [_size_in_megabytes(each) for each in (text, *text.excluded)]
     return min(sizes) > 0 and sum(sizes) * 1e6 < MOST_HASHED
 
 
-def _megabytes(text: Corpus) -> float:
+def _size_in_megabytes(text: Corpus) -> float:
     """Return the size of a text, estimated if it is compressed, and 0 if it is not known."""
     size = text.size()
     if size is None:
@@ -268,9 +268,9 @@ def _count_tokens(text: str, tokenizer: PreTrainedTokenizerFast | None, window: 
 
 
 def _duration(seconds: float) -> str:
-    return format_duration(_rounded(seconds))
+    return format_duration(_round_seconds(seconds))
 
 
-def _rounded(seconds: float) -> float:
+def _round_seconds(seconds: float) -> float:
     """Round a time to seconds below a minute, and to ten seconds above it."""
     return round(seconds, -1) if seconds >= 60 else max(1, round(seconds))

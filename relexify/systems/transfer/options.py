@@ -239,18 +239,18 @@ def transfer_inputs(options: Transfer) -> tuple[Any, ...]:
 def command_of(options: Transfer) -> dict[str, Any]:
     """Return the options as plain data for `relexify.json`, without the output, since that file is inside it."""
     command = {entry.name: getattr(options, entry.name) for entry in fields(options) if entry.name != "output"}
-    plain: dict[str, Any] = json.loads(json.dumps(_plain(command)))  # with lists for tuples, as json has it
+    plain: dict[str, Any] = json.loads(json.dumps(_as_plain_data(command)))  # with lists for tuples, as json has it
     return plain
 
 
-def _plain(value: object) -> Any:
+def _as_plain_data(value: object) -> Any:
     """Return an option as plain data for json. Texts and dictionaries that are in memory become their names."""
     if isinstance(value, str | int | float | bool | None):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_as_plain_data(entry) for entry in value]
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): _as_plain_data(entry) for key, entry in value.items()}
     if isinstance(value, Corpus) and len(value.sources) > 1:
         return [source.name for source in value.sources]
     name = getattr(value, "name", None)

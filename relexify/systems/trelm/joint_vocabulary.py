@@ -54,7 +54,7 @@ def joint_tokenizer(
     Raises:
         InputError: There is no text of the source language.
     """
-    texts = _texts(evidence)
+    texts = _texts_of_both_languages(evidence)
     alphabet, lowercase = options.alphabet, options.lowercase
     return cached(
         "joint-tokenizer",
@@ -84,7 +84,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
     is_random = options.initialisation.startswith("random")
     if not is_random and vectors_file is None:
         training = replace(inputs.vectors, method="skipgram", width=width, seed=inputs.seed)
-        vectors = joint_token_vectors(_texts(inputs.evidence), inputs.target, training)
+        vectors = joint_token_vectors(_texts_of_both_languages(inputs.evidence), inputs.target, training)
     elif not is_random and vectors_file is not None:
         vectors = load_vectors(vectors_file)
         if vectors.width != width:
@@ -94,7 +94,7 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
             )
     # The tokens of both vocabularies are ordered by their frequency in the same text of the source language, so that
     # the map is fitted on tokens with the same meaning in both.
-    text = _texts(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
+    text = _texts_of_both_languages(inputs.evidence)[0].sample_bytes(COUNTED_BYTES)
     source, target = vocabulary_of(inputs.source), vocabulary_of(inputs.target)
     anchor = sort_by_frequency(source, token_counts(inputs.source, text))
     counts = token_counts(inputs.target, text)
@@ -173,7 +173,7 @@ def sort_by_frequency(vocabulary: Vocabulary, counts: np.ndarray) -> np.ndarray:
     return ids
 
 
-def _texts(evidence: Evidence) -> list[Corpus]:
+def _texts_of_both_languages(evidence: Evidence) -> list[Corpus]:
     """Return the text of the source language and that of the target language."""
     if evidence.source_corpus is None:
         raise InputError("the method trelm also needs text of the model's language: give `source_corpus`")

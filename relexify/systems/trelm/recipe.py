@@ -92,7 +92,7 @@ def _change(notes: Notes) -> ModelChange | None:
     return ModelChange("transferred with TreLM", scores=scores)
 
 
-def _scores(output: Path) -> Sequence[Score]:
+def _read_scores(output: Path) -> Sequence[Score]:
     from relexify.systems.trelm.scores import trelm_scores
 
     return trelm_scores(output)
@@ -123,7 +123,7 @@ _STEP: Step[Trelm, TrainingResult] = Step(
         load=load_result,
     ),
     comparison=StepComparison(vary=_vary),
-    report=StepReport(summarise=summarise_training, change=_change, scores=_scores),
+    report=StepReport(summarise=summarise_training, change=_change, scores=_read_scores),
 )
 
 STEPS.add("trelm", _STEP)

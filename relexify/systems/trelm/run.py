@@ -105,7 +105,7 @@ def run_trelm(
     # Collected before options without an effect are removed, because the output must not replace any of these files.
     inputs = (model, *trelm_inputs(options))
     texts = (corpus, held_out, options.source_corpus, options.source_held_out)
-    options = _validated(options)
+    options = _validate(options)
     identity = {
         "model": Path(model) if Path(model).is_dir() else str(model),
         "corpus": Corpus.open(corpus),
@@ -141,10 +141,10 @@ def run_trelm(
 
 def check_run(model: str | Path, options: Trelm) -> None:
     """Validate everything that would make `run_trelm` fail later; arguments and exceptions are the same."""
-    _check_start(model, _validated(options))
+    _check_start(model, _validate(options))
 
 
-def _validated(options: Trelm) -> Trelm:
+def _validate(options: Trelm) -> Trelm:
     """Validate the options and their parallel text; return the options without those that no phase uses."""
     check_trelm(options)
     if options.until == "commonality":
@@ -232,7 +232,7 @@ def _run_phases(
     model: str | Path, work: WorkFolder, corpus: TextSource, held_out: TextSource | None, options: Trelm
 ) -> TrainingResult:
     """Run all phases up to the requested one, which writes the output."""
-    notes = _notes(model, options) | work.finished_notes
+    notes = _make_notes(model, options) | work.finished_notes
     is_last = options.until == "commonality"
     source_corpus = cast("TextSource", options.source_corpus)  # `check_trelm` has validated that it is given
     common = train_commonality(
@@ -302,7 +302,7 @@ def _held_out_text(corpus: TextSource, held_out: TextSource | None) -> Corpus:
     return Corpus.open(corpus).split(HELD_OUT_EVERY)[1]
 
 
-def _notes(model: str | Path, options: Trelm) -> dict[str, Any]:
+def _make_notes(model: str | Path, options: Trelm) -> dict[str, Any]:
     """Return the notes for `relexify.json` about the run, and about the transfer that the model results from."""
     model_notes = source_notes(model)
     names = ("trained_from", "graft", "method", "provenance")

@@ -256,7 +256,7 @@ class _Counted:
 
 def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted:
     """Count what a stage trains."""
-    matrices = _matrices(model)
+    matrices = _find_matrices(model)
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     lexical = lexical_parameter_names(model) & sizes.keys()
     trained = trained_names(model, stage.trains)
@@ -389,7 +389,7 @@ def _normalised(model: PreTrainedModel, shape: LayerSizes) -> int:
     return numbers
 
 
-def _matrices(model: PreTrainedModel) -> list[_Matrix]:
+def _find_matrices(model: PreTrainedModel) -> list[_Matrix]:
     """Return the matrices of a model, without embeddings and head."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     experts = layer_sizes(model).experts

@@ -100,7 +100,7 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
         OutputError: The tokens cannot be written.
         VocabularyError: The tokenizer has no token to end a paragraph with.
     """
-    plan = _plan(corpus, tokenizer, excluding)
+    plan = _make_plan(corpus, tokenizer, excluding)
     path = cached_folder(_KIND, plan.key, lambda folder: _write(folder, plan))
     plan.shards.remove()
     summary = _Summary(**json.loads((path / SUMMARY_FILE).read_bytes()))
@@ -130,14 +130,14 @@ def pack_share(
         InputError: The text cannot be read, or it is empty.
         VocabularyError: The tokenizer has no token to end a paragraph with.
     """
-    plan = _plan(corpus, tokenizer, excluding)
+    plan = _make_plan(corpus, tokenizer, excluding)
     with suppress(OSError):  # a cache that cannot be searched
         if entry_path(_KIND, plan.key).exists():
             return
     numbers: deque[int] = deque()
 
     def own_batches() -> Iterator[list[str]]:
-        for number, shard in _shards(_batches(plan, _Summary("", 0), lambda size, status="": None)):
+        for number, shard in _iterate_shards(_iterate_batches(plan, _Summary("", 0), lambda size, status="": None)):
             if number and number % ranks == rank and plan.read_shard(number) is None:
                 for texts in shard:
                     numbers.append(number)
@@ -179,7 +179,7 @@ class _Plan:
         return None if tokens is None else np.frombuffer(tokens, self.tokenize.dtype)
 
 
-def _plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus | None) -> _Plan:
+def _make_plan(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, excluding: Corpus | None) -> _Plan:
     encoder, separator = encoder_of(tokenizer), separator_of(tokenizer)
     key = {
         "revision": _REVISION,
@@ -202,7 +202,7 @@ def _write(folder: Path, plan: _Plan) -> None:
 
     def untokenized(batches: Iterable[list[str]]) -> Iterator[list[str] | np.ndarray]:
         """Yield the tokens of a shard that is there instead of its batches."""
-        for number, shard in _shards(batches):
+        for number, shard in _iterate_shards(batches):
             tokens = plan.read_shard(number)
             if tokens is None:
                 yield from shard
@@ -210,7 +210,7 @@ def _write(folder: Path, plan: _Plan) -> None:
                 yield tokens
 
     with open(folder / TOKENS_FILE, "wb") as stream, track("packing text", corpus.size()) as advance:
-        for tokens in map_in_order(plan.tokenize, untokenized(_batches(plan, summary, advance))):
+        for tokens in map_in_order(plan.tokenize, untokenized(_iterate_batches(plan, summary, advance))):
             stream.write(tokens.data)
             summary.tokens += len(tokens)
     if excluding is not None and not summary.paragraphs:
@@ -224,7 +224,7 @@ def _write(folder: Path, plan: _Plan) -> None:
     (folder / SUMMARY_FILE).write_text(json.dumps(asdict(summary)))
 
 
-def _batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterator[list[str]]:
+def _iterate_batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterator[list[str]]:
     """Yield the paragraphs to keep, about a megabyte at a time, so that long ones do not fill the memory."""
     excluding = _read(plan.excluding) if plan.excluding else ()
     held_out = frozenset(paragraph_digest(make_encodable(line)) for line in excluding)
@@ -249,7 +249,7 @@ def _batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterator[list[
     advance(size)
 
 
-def _shards(batches: Iterable[list[str]]) -> Iterator[tuple[int, Iterator[list[str]]]]:
+def _iterate_shards(batches: Iterable[list[str]]) -> Iterator[tuple[int, Iterator[list[str]]]]:
     """Yield the number of each shard and its batches; those that are not taken are read all the same, and counted."""
     for number, shard in groupby(enumerate(batches), key=lambda batch: batch[0] // _SHARD):
         yield number, (texts for _, texts in shard)

@@ -49,7 +49,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
         InputError: The batch cannot be divided as requested.
     """
     on_gpu = torch.cuda.is_available()
-    schedule, schedule_options = _schedule(stage)
+    schedule, schedule_options = _schedule_arguments(stage)
     arguments = _StageArguments(
         output_dir=str(folder),
         max_steps=stage.steps,
@@ -188,7 +188,7 @@ class _StageArguments(TrainingArguments):  # type: ignore[misc]
         return torch.device("cpu") if device.type == "cpu" else device
 
 
-def _schedule(stage: Stage) -> tuple[str, dict[str, float]]:
+def _schedule_arguments(stage: Stage) -> tuple[str, dict[str, float]]:
     """Return the name and the options by which transformers knows the schedule of a stage."""
     if stage.schedule == "constant":
         return "constant_with_warmup", {}

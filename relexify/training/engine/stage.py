@@ -159,7 +159,7 @@ def train_stage(
     return StageResult(
         trained,
         weights,
-        curve=_curve(trainer.state.log_history, list(data.held_out), stage, training, first_step),
+        curve=_read_curve(trainer.state.log_history, list(data.held_out), stage, training, first_step),
         selected=first_step + int(selected),
         tokens_per_second=training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None,
     )
@@ -255,7 +255,7 @@ def _light_zero_grad(model: PreTrainedModel) -> Iterator[None]:
         del vars(model)["zero_grad"]
 
 
-def _curve(
+def _read_curve(
     log: list[dict[str, Any]], languages: list[str | None], stage: Stage, training: Training, first_step: int
 ) -> Curve:
     """Return the scores in the Trainer's log, which checkpoints contain.

@@ -19,7 +19,7 @@ from relexify.methods.registry import METHODS, Method
 from relexify.recipes.file.comparison import RUNS, CompareOptions, Run
 from relexify.recipes.file.named import find_recipe, shipped_recipes
 from relexify.recipes.file.recipe import Recipe, changed_tables, read_recipe, recipe_text
-from relexify.recipes.file.settings import apply_settings, describe_options
+from relexify.recipes.file.settings import apply_settings, list_options
 from relexify.systems.bilingual.options import RAMEN
 from relexify.systems.compression.options import Compression
 from relexify.systems.transfer.options import Transfer
@@ -766,10 +766,10 @@ def test_a_key_of_another_table_is_rejected_with_the_tables_of_the_command():
 def test_every_key_that_is_listed_can_be_set():
     options = {"transfer": Transfer("gpt2", Path("out"), "text.txt"), "training": Training(), "compress": Compression()}
     for table, usual in options.items():
-        for key in describe_options(table)[table]:
+        for key in list_options(table)[table]:
             with pytest.raises(InputError, match=f"--set {key.name} is a date"):  # the value is wrong, the key is not
                 apply_settings(table, usual, [f"{key.name}=2020-01-01"])
-    atoms = next(key for key in describe_options("transfer")["transfer"] if key.name == "atoms")
+    atoms = next(key for key in list_options("transfer")["transfer"] if key.name == "atoms")
     assert (atoms.default, atoms.meaning) == ("64", "omp: Number of shared tokens that are mixed into one token, k.")
 
 

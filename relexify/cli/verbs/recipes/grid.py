@@ -46,7 +46,7 @@ def grid(
     read = read_recipe(recipe, settings or ())
     if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
-    counts, heats = _numbers(neighbours, "--neighbours"), _numbers(temperatures, "--temperatures")
+    counts, heats = _parse_numbers(neighbours, "--neighbours"), _parse_numbers(temperatures, "--temperatures")
     check_texts((read.corpus, None), (None, read.held_out))
     say_loading()
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
@@ -67,7 +67,7 @@ def grid(
     emit(grid=result)
 
 
-def _numbers(text: str, option: str) -> list[float]:
+def _parse_numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:

@@ -21,9 +21,9 @@ def options(
 
     Example: relexify options transfer
     """
-    from relexify.recipes.file.settings import describe_options
+    from relexify.recipes.file.settings import list_options
 
-    tables = describe_options(table_name)
+    tables = list_options(table_name)
     for name, keys in tables.items():
         shown = table(f"[{name}]", "key", "default", "meaning")
         shown.columns[2].justify = "left"

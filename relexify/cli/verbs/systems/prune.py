@@ -43,8 +43,8 @@ def prune(
     tokens = len(result.graft.mixture)
     rows = [
         ["", "before", "after", "saved"],
-        _row("tokens", tokens + result.removed, tokens),
-        _row("parameters", result.parameters_before, result.parameters_after),
+        _size_row("tokens", tokens + result.removed, tokens),
+        _size_row("parameters", result.parameters_before, result.parameters_after),
     ]
     print_rows("Pruned vocabulary", rows)
     print_model_folder(output)
@@ -57,5 +57,5 @@ def prune(
     )
 
 
-def _row(name: str, before: int, after: int) -> list[str]:
+def _size_row(name: str, before: int, after: int) -> list[str]:
     return [name, f"{before:,}", f"{after:,}", f"{1 - after / before:.1%}"]

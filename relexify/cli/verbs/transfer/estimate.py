@@ -81,7 +81,7 @@ def estimate(
         f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of {options.batch} x {options.length}."
     )
     title = f"Estimates for {gpu.upper()} GPUs, at {first.utilisation:.0%} of their peak"
-    print_summary([about, ResultTable(title, [_HEADER, *map(_row, estimates)])])
+    print_summary([about, ResultTable(title, [_HEADER, *map(_estimate_row, estimates)])])
     measured = None
     if measure:
         from relexify.training.cost.measuring import measure_training
@@ -101,7 +101,7 @@ _HEADER = [
 ]  # fmt: skip
 
 
-def _row(estimate: Estimate) -> list[str]:
+def _estimate_row(estimate: Estimate) -> list[str]:
     changes = " ".join(f"--set {name}={str(value).lower()}" for name, value in estimate.changes.items())
     memory = estimate.memory
     parts = (memory.total, memory.weights, memory.gradients, memory.optimiser, memory.activations)

@@ -152,7 +152,7 @@ def _test_files(given: list[str]) -> str | dict[str, str]:
 def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
     rows = [["metric", "value", "std over seeds", "measured on"]]
     for score, deviation in zip(result.mean, result.deviation or [None] * len(result.mean), strict=True):
-        rows.append([score.metric, f"{score.value:.4f}", _spread(deviation), score.measured_on])
+        rows.append([score.metric, f"{score.value:.4f}", _format_deviation(deviation), score.measured_on])
     print_rows(f"{title} (higher is better)", rows)
     if result.hint:
         print_summary([f"Hint: {result.hint}."])
@@ -160,7 +160,7 @@ def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
         rows = [["test set", "metric", "value", "std over seeds", "measured on"]]
         for name, part in result.tests.items():
             main, deviation = part.mean[0], None if part.deviation is None else part.deviation[0]
-            rows.append([name, main.metric, f"{main.value:.4f}", _spread(deviation), main.measured_on])
+            rows.append([name, main.metric, f"{main.value:.4f}", _format_deviation(deviation), main.measured_on])
         print_rows("By test set", rows)
     if result.search:
         rows = [["learning rate", "batch", "score", ""]]
@@ -183,5 +183,5 @@ def _print_task_result(result: TaskResult, title: str, details: bool) -> None:
         print_rows("Confusion matrix: gold (rows), predicted (columns)", rows)
 
 
-def _spread(deviation: float | None) -> str:
+def _format_deviation(deviation: float | None) -> str:
     return "" if deviation is None else f"± {deviation:.4f}"

@@ -97,7 +97,7 @@ def train(
     )
     options = apply_settings("training", options, settings)
     languages = ((corpus, held_out), (options.source_corpus, options.source_held_out))
-    # `train` validates this too, but not of the model as it is named here: with a new head, another folder is trained.
+    # `train` validates this again, but of the folder that it trains, which is a copy if a head is added.
     work = prepare_training(options, output, inputs=(model,), texts=languages, overwrite=overwrite)
     shared.check_texts(*languages)
     shared.say_loading()

@@ -60,12 +60,12 @@ def assess_bitext(inputs: Inputs, counts: np.ndarray, text: str, *, mixed: np.nd
         pairs=pairs,
         tokens=int(aligned.sum()),
         text_share=float(counts[aligned].sum() / max(1, counts.sum())),
-        overlap=_overlap(text, known),
+        overlap=_word_overlap(text, known),
         shared=shared,
     )
 
 
-def _overlap(text: str, known: set[str]) -> float | None:
+def _word_overlap(text: str, known: set[str]) -> float | None:
     """Return the share of the words of a text that are known; None if no spaces separate them."""
     words = Counter(word.lower() for word in split_words(text) if word[0].isalpha())
     if not words or len(unspaced_runs(text)) >= len(words) / 2:

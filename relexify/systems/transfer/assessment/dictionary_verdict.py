@@ -126,14 +126,14 @@ def _standard_error(check: DictionaryCheck) -> float:
 
 def _is_small(check: DictionaryCheck) -> bool:
     """Whether a dictionary translates little because it has few entries, and not because its words do not match."""
-    return check.entries > 0 and (_testable(check) < FEWEST_FREQUENT or _matches(check))
+    return check.entries > 0 and (_count_testable(check) < FEWEST_FREQUENT or _matches(check))
 
 
 def _matches(check: DictionaryCheck) -> bool:
     """Whether enough target words of a dictionary are tokens, as in one for this language."""
-    return check.matches >= max(2, MATCHES * _testable(check))  # one may be chance
+    return check.matches >= max(2, MATCHES * _count_testable(check))  # one may be chance
 
 
-def _testable(check: DictionaryCheck) -> float:
+def _count_testable(check: DictionaryCheck) -> float:
     """Return the number of entries that should match: those with a frequent word, but a tenth of all at least."""
     return max(check.frequent, check.entries / 10)

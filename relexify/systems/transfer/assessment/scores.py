@@ -90,7 +90,7 @@ def known_scores(options: Transfer, target: PreTrainedTokenizerFast | None, text
     if target is not None:
         baselines = (name for name in BASELINES if name != ORIGINAL)
         keys |= dict.fromkeys(baselines, _baseline_key(options, texts.original_key, target, texts.counted))
-    return [name for name, key in keys.items() if is_cached(*_entry(name, key))]
+    return [name for name, key in keys.items() if is_cached(*_cache_entry(name, key))]
 
 
 def score_original(model: PreTrainedModel, source: PreTrainedTokenizerFast, text: str, *, device: str) -> float:
@@ -165,7 +165,7 @@ def _baseline_key(
     }
 
 
-def _entry(name: str, key: object) -> tuple[str, object]:
+def _cache_entry(name: str, key: object) -> tuple[str, object]:
     """Return kind and key of a score in the cache."""
     return f"{name}-score", {"key": key, "revision": SCORES}
 
@@ -173,7 +173,7 @@ def _entry(name: str, key: object) -> tuple[str, object]:
 def _cached_score(name: str, key: object, make: Callable[[], float]) -> float:
     """Return a score from the cache, or measure it: on a CPU, baselines take most of the time of a transfer."""
     return cached(
-        *_entry(name, key),
+        *_cache_entry(name, key),
         make=make,
         save=lambda score, folder: write_file(folder / _SCORE_FILE, json.dumps(score)),
         load=lambda folder: float(json.loads((folder / _SCORE_FILE).read_text())),

@@ -222,7 +222,7 @@ def describe_gain(own: float, baselines: Mapping[str, float], *, is_text_alone: 
         is_text_alone: Whether tokens are built from the text and the two tokenizers alone.
     """
     works = "spelling, and tokens that both vocabularies have, help" if is_text_alone else "the evidence works"
-    return f"Before any training, the model needs {own:.3f} bits per byte, against {_compared(baselines)}: {works}."
+    return f"Before any training, the model needs {own:.3f} bits per byte, against {_list_scores(baselines)}: {works}."
 
 
 def describe_no_gain(own: float, baselines: Mapping[str, float], gain: float) -> str:
@@ -231,7 +231,7 @@ def describe_no_gain(own: float, baselines: Mapping[str, float], gain: float) ->
     if gain < 0.0005:  # 0.000 as it is shown
         better = "no better than without evidence"
     return (
-        f"Before training, it predicts the text {better} ({own:.3f} bits per byte, against {_compared(baselines)}). "
+        f"Before training, it predicts the text {better} ({own:.3f} bits per byte, against {_list_scores(baselines)}). "
         "Good evidence often starts like this and shows within the first steps: train two methods for a short time "
         "(relexify advise) before you train one for long."
     )
@@ -267,5 +267,5 @@ def describe_rare_tokens(tokens: int, size: int) -> str:
     )
 
 
-def _compared(baselines: Mapping[str, float]) -> str:
+def _list_scores(baselines: Mapping[str, float]) -> str:
     return " and ".join(f"{value:.3f} with {BASELINES[name]}" for name, value in baselines.items())

@@ -74,7 +74,7 @@ def run_grid(search: GridSearch) -> GridResult:
     with track("trying initialisations", len(cells)) as advance:
         advance(len(cells) - len(pending))
         for cell in _score_cells(search, data, pending):
-            content = {"name": fingerprints[cell.label], "revisions": _revisions(cell), **asdict(cell)}
+            content = {"name": fingerprints[cell.label], "revisions": _cell_revisions(cell), **asdict(cell)}
             write_file(_cell_file(options, cell), json.dumps(content, indent=1) + "\n")
             cells[cell.label] = cell
             advance(1)
@@ -108,12 +108,12 @@ def _open_data(search: GridSearch) -> _Data:
     return _Data(
         evidence=evidence,
         held_out=held_out,
-        nli=None if nli is None else (evenly_spaced(_pairs(nli[0]), limit), _pairs(nli[1])),
-        pos=None if pos is None else (evenly_spaced(_tagged(pos[0]), limit), _tagged(pos[1])),
+        nli=None if nli is None else (evenly_spaced(_read_pairs(nli[0]), limit), _read_pairs(nli[1])),
+        pos=None if pos is None else (evenly_spaced(_read_tagged_words(pos[0]), limit), _read_tagged_words(pos[1])),
     )
 
 
-def _pairs(source: Pairs) -> Sequence[PairExample]:
+def _read_pairs(source: Pairs) -> Sequence[PairExample]:
     if not isinstance(source, str | Path):
         return source
     examples = read_examples(source)
@@ -122,7 +122,7 @@ def _pairs(source: Pairs) -> Sequence[PairExample]:
     return [(example.first, example.second or "", example.label) for example in examples]
 
 
-def _tagged(source: Tagged) -> Sequence[TaggedWords]:
+def _read_tagged_words(source: Tagged) -> Sequence[TaggedWords]:
     if not isinstance(source, str | Path):
         return source
     return [(sentence.words, sentence.tags) for sentence in read_tagged(source)]
@@ -171,13 +171,13 @@ def _read_cell(options: Transfer, cell: GridCell, own_fingerprint: str) -> GridC
     notes, scored = found
     owner = "another grid"
     if notes.get("name") == own_fingerprint:
-        owner = changed_revisions(notes.get("revisions"), _revisions(cell))  # empty if nothing changed
+        owner = changed_revisions(notes.get("revisions"), _cell_revisions(cell))  # empty if nothing changed
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
     return cell if owner else scored
 
 
-def _revisions(cell: GridCell) -> dict[str, int]:
+def _cell_revisions(cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
     return {**transfer_revisions(cell.initialisation), **TASK_REVISIONS}
 
@@ -208,12 +208,12 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
             built = method.initialise(replace(inputs, overrides={}))
         result = graft_initialisation(options, cell.initialisation, model, target, built)
         add_prior(options, result, counted)
-        scores = _scores(search, result.model.to(options.device), target, data)
+        scores = _score_model(search, result.model.to(options.device), target, data)
         logger.info("%s: %s", cell.label, ", ".join(f"{name} {score.value:.4g}" for name, score in scores.items()))
         yield replace(cell, scores=scores)
 
 
-def _scores(
+def _score_model(
     search: GridSearch, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, data: _Data
 ) -> dict[str, Score]:
     """Return everything that can be scored before training."""

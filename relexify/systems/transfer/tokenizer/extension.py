@@ -44,7 +44,7 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
         raise InputError("there is no text whose encoding is to be kept: give `source_corpus`")
     return cached(
         _CACHED,
-        _key(options, source, evidence),
+        _extension_key(options, source, evidence),
         make=lambda: extend_tokenizer(
             source,
             lambda: iter(corpus),
@@ -59,7 +59,7 @@ def extend_vocabulary(options: Transfer, source: PreTrainedTokenizerFast, eviden
 
 def is_extended(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> bool:
     """Whether the result of `extend_vocabulary` is in the cache."""
-    return is_cached(_CACHED, _key(options, source, evidence))
+    return is_cached(_CACHED, _extension_key(options, source, evidence))
 
 
 def assess_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, float]) -> ExtensionCheck | None:
@@ -89,7 +89,7 @@ def assess_extension(options: Transfer, inputs: Inputs, scores: Mapping[str, flo
     )
 
 
-def _key(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> dict[str, object]:
+def _extension_key(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> dict[str, object]:
     """Return everything that an extended tokenizer depends on, for the cache."""
     return {
         "corpus": evidence.corpus,

@@ -22,8 +22,8 @@ from relexify.training.data.batches import MixedTexts
 from relexify.training.plan import plan_stages
 from relexify.training.run import train
 from tests import pico
+from tests.training.data.test_batches import counting, numbers
 from tests.training.runs import HELD_OUT, TRAINING, Moment, assert_same_bits, tensors
-from tests.training.test_batches import counting, numbers
 
 SHORT = replace(TRAINING, steps=6, evaluate_every=3, save_every=None)
 FOREIGN = pico.sentences(25, words=pico.foreign_words())

@@ -130,7 +130,7 @@ def read_nli(path: str | Path) -> list[Example]:
         InputError: The file cannot be read, is empty, or a line is invalid.
     """
     path, examples, skipped = Path(path), [], 0
-    for number, columns in _iterate_rows(path):
+    for number, columns in _rows(path):
         where = f"{path}, line {number},"
         if len(columns) not in (3, 4):
             raise InputError(
@@ -143,7 +143,7 @@ def read_nli(path: str | Path) -> list[Example]:
             skipped += 1
             continue
         label = _label(columns[2], NLI_LABELS, where, numeric=False)
-        examples.append(_make_example(columns[0], columns[1], label, where))
+        examples.append(_example(columns[0], columns[1], label, where))
     return _check_examples(examples, skipped, path)
 
 
@@ -163,7 +163,7 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
     if holds_records(source):
         return read_records(source, fields=layout.fields, labels=layout.record_labels, numeric=numeric)
     path = Path(source)
-    rows = _iterate_rows(path)
+    rows = _rows(path)
     header = layout.header or next((tuple(columns) for _, columns in rows), ())
     if not header:
         raise InputError(f"{path} is empty: give a file with examples")
@@ -191,7 +191,7 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
             continue
         label = _label(row[expected.label], layout.labels, where, numeric=numeric)
         second = None if expected.second is None else row[expected.second]
-        examples.append(_make_example(row[expected.first], second, label, where))
+        examples.append(_example(row[expected.first], second, label, where))
     if incomplete:
         logger.warning("%d lines of %s have too few columns and are skipped", incomplete, path)
     return _check_examples(examples, unlabelled, path)
@@ -228,8 +228,8 @@ def read_records(
             skipped += 1
             continue
         label = _label(record[fields.label], labels, where, numeric=numeric)
-        second = None if fields.second is None else _read_text(record, fields.second, where)
-        examples.append(_make_example(_read_text(record, fields.first, where), second, label, where))
+        second = None if fields.second is None else _text(record, fields.second, where)
+        examples.append(_example(_text(record, fields.first, where), second, label, where))
     return _check_examples(examples, skipped, source)
 
 
@@ -259,7 +259,7 @@ def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
     return names
 
 
-def _read_text(record: Mapping[str, Any], field: str, where: str) -> str:
+def _text(record: Mapping[str, Any], field: str, where: str) -> str:
     text = record[field]
     if not isinstance(text, str):
         raise InputError(f"{where} has a {type(text).__name__} in the field {field!r}: name a field that holds text")
@@ -286,7 +286,7 @@ def _label(value: Any, labels: Collection[str] | None, where: str, *, numeric: b
     return str(labels[label]) if isinstance(labels, Mapping) else label
 
 
-def _make_example(first: str, second: str | None, label: str | float, where: str) -> Example:
+def _example(first: str, second: str | None, label: str | float, where: str) -> Example:
     """Return an example whose texts every tokenizer accepts."""
     if not (first.strip() or (second or "").strip()):
         raise InputError(f"{where} holds no text: correct the line, or leave it out")
@@ -303,7 +303,7 @@ def _check_examples(examples: list[Example], skipped: int, source: str | Path) -
     return examples
 
 
-def _iterate_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the columns of every line that is not blank, with its number from 1."""
     lines = chain.from_iterable(read_blocks(path.expanduser()))
     return ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line.strip())

@@ -85,7 +85,7 @@ def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]
 
 
 def _encode_exactly(backend: Tokenizer, words: list[str]) -> list[list[int]]:
-    """Encode words with a tokenizer that adds a space before every text, but those without a leading space without it."""
+    """Encode words without the space that a tokenizer adds before every text, unless they have a leading space."""
     # Spaces inside a word may be written only where the tokenizer adds them: what follows them is encoded as usual.
     parts = [word.partition(" ") for word in words]
     without_space = _without_added_space(backend) if any(first for first, _, _ in parts) else backend

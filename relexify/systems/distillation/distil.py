@@ -147,8 +147,8 @@ def pair_lines(
 def _token_ends(offsets: Sequence[tuple[int, int]]) -> dict[int, int]:
     """Return the index of the token that ends at each position.
 
-    All parts of one character have its end as theirs, and only the last one completes it. That part may be the beginning
-    of a token with a later end; then no token ends at the character.
+    All parts of one character have its end as theirs, and only the last one completes it. That part may be the
+    beginning of a token with a later end; then no token ends at the character.
     """
     following = [start for start, _ in offsets[1:]]
     return {

@@ -190,10 +190,10 @@ class Sequences(Dataset[Any]):
 class Masks:
     """Dynamic masking: in every epoch, other tokens of a block are masked.
 
-    Of the tokens to predict, 80 % are masked, 10 % replaced and 10 % kept, as in BERT. Unknown tokens are predicted too,
-    as in BERT and in scores: a model that never predicts them takes them for impossible. The collator of transformers
-    draws for a whole batch at once; here the random numbers of a sequence follow from its position, so that masks do
-    not depend on the number of devices.
+    Of the tokens to predict, 80 % are masked, 10 % replaced and 10 % kept, as in BERT. Unknown tokens are predicted
+    too, as in BERT and in scores: a model that never predicts them takes them for impossible. The collator of
+    transformers draws for a whole batch at once; here the random numbers of a sequence follow from its position, so
+    that masks do not depend on the number of devices.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, share: float, seed: int) -> None:

@@ -21,7 +21,7 @@ from relexify.tokens.encoding import Encoder, StreamEncoding, encoder_of, separa
 from relexify.tokens.extension import Extension, extend_tokenizer
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
 from relexify.tokens.joint import interleave_lines, train_joint_wordpiece
-from relexify.tokens.marks import keep_marks
+from relexify.tokens.marks import keep_marks, needs_marks
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.pruning import prune_tokenizer
@@ -60,6 +60,7 @@ __all__ = [
     "interleave_lines",
     "keep_marks",
     "lower_dotless_i",
+    "needs_marks",
     "normaliser_of",
     "prune_tokenizer",
     "separator_of",

@@ -16,7 +16,14 @@ from relexify.errors import InputError, first_line
 from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.names import resolve
 from relexify.text import Corpus
-from relexify.tokens import backend_of, keep_marks, lower_dotless_i, train_joint_wordpiece, train_tokenizer_like
+from relexify.tokens import (
+    backend_of,
+    keep_marks,
+    lower_dotless_i,
+    needs_marks,
+    train_joint_wordpiece,
+    train_tokenizer_like,
+)
 
 __all__ = [
     "check_encoding",
@@ -121,7 +128,8 @@ def train_joint_tokenizer(
         like: The tokenizer of the model, or the name of one; of any family.
         vocab_size: Number of tokens in the vocabulary, including special tokens.
         alphabet: Maximum number of distinct characters; rarer ones become unknown.
-        lowercase: Convert text to lower case and remove accents.
+        lowercase: Convert text to lower case and remove accents, unless a text has many combining marks, such as the
+            vowels of Hindi and Thai, or the accents of Vietnamese.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
@@ -129,8 +137,17 @@ def train_joint_tokenizer(
     """
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
+    strips = lowercase
+    if lowercase and any(needs_marks(text.sample_throughout(SAMPLED_TEXT)) for text in texts):
+        logger.info("the text has combining marks: the joint vocabulary is in lower case, but keeps them")
+        strips = False
     trained = train_joint_wordpiece(
-        pattern, [text.__iter__ for text in texts], vocab_size, alphabet=alphabet, lowercase=lowercase
+        pattern,
+        [text.__iter__ for text in texts],
+        vocab_size,
+        alphabet=alphabet,
+        lowercase=lowercase,
+        strip_accents=strips,
     )
     return _wrapped(trained, pattern, unk_token=trained.model.unk_token)
 

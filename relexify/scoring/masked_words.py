@@ -23,7 +23,7 @@ from relexify.progress import track
 from relexify.scoring.bits import TASK, batch_nats
 from relexify.scoring.score import Score
 from relexify.scoring.windows import MASK_STRIDE, warn_about_normalisation, warn_about_unknown
-from relexify.text import make_encodable
+from relexify.text import is_unspaced, make_encodable
 from relexify.tokens import backend_of
 
 __all__ = ["bits_per_byte_of_words"]
@@ -50,7 +50,8 @@ def bits_per_byte_of_words(
         batch: Number of sequences in a batch.
 
     Raises:
-        InputError: There is no text, a word does not fit into a window, or the model is not a masked language model.
+        InputError: There is no text, it is written without spaces, a word does not fit into a window, or the model is
+            not a masked language model.
         VocabularyError: The tokenizer does not match the model, or has no mask token or no fast backend.
     """
     if architecture_of(model) != "encoder":
@@ -66,6 +67,12 @@ def bits_per_byte_of_words(
     lines = [make_encodable(line) for line in paragraphs if line and not line.isspace()]
     if not lines:
         raise InputError("there is no held-out text to measure on")
+    letters = [letter for line in lines for letter in line if letter.isalpha()]
+    if 2 * sum(map(is_unspaced, letters)) > len(letters):
+        raise InputError(
+            "whole words are what is between two spaces, and most letters of the held-out text are of a script without "
+            "spaces between words: score it with masking=strided"
+        )
     segments = [segment for line in lines for segment in _segments(tokenizer, line.split(), body)]
     if not segments:
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it supports")

@@ -38,9 +38,9 @@ PRIORS = 3
 """Unigram priors."""
 SCORES = 3
 """Bits per byte and perplexity."""
-TRAININGS = 4
+TRAININGS = 5
 """Models that were trained on text."""
-TASK_SCORES = 5
+TASK_SCORES = 6
 """Scores on tasks, by fine-tuning, parsing and probing."""
 
 TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(

@@ -19,7 +19,7 @@ from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
 from relexify.tokens.training.dotless_i import lower_dotless_i
 from relexify.tokens.training.joint import interleave_lines, train_joint_wordpiece
-from relexify.tokens.training.marks import keep_marks
+from relexify.tokens.training.marks import keep_marks, needs_marks
 from relexify.tokens.training.train import check_vocabulary_size, train_tokenizer_like
 from relexify.tokens.vocabulary import (
     LARGEST_VOCABULARY,
@@ -54,6 +54,7 @@ __all__ = [
     "interleave_lines",
     "keep_marks",
     "lower_dotless_i",
+    "needs_marks",
     "normaliser_of",
     "prune_tokenizer",
     "separator_of",

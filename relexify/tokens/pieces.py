@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -40,18 +42,24 @@ def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[li
     return pieces
 
 
-def encode_words(tokenizer: AnyTokenizer, words: list[str], *, after_space: bool = False) -> list[list[int]]:
+def encode_words(
+    tokenizer: AnyTokenizer, words: list[str], *, after_space: bool = False, exact_spaces: bool = False
+) -> list[list[int]]:
     """Encode words as they would be in running text, without special tokens.
 
     Args:
         tokenizer: A transformers tokenizer or a `tokenizers.Tokenizer`.
         words: Single words; a leading space means that the word follows a space.
         after_space: Whether all words follow a space.
+        exact_spaces: Whether a word without a leading space has none even if the tokenizer itself adds a space before
+            every text; if not, such a tokenizer encodes all words as after a space.
     """
     backend = backend_of(tokenizer)
     if backend.padding is not None or backend.truncation is not None:
         backend = copy_backend(backend)
     if prepends_space(backend):
+        if exact_spaces and not after_space:
+            return _encode_exactly(backend, words)
         words = [word.removeprefix(" ") for word in words]
     elif after_space:
         words = [f" {word.removeprefix(' ')}" for word in words]
@@ -70,12 +78,50 @@ def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]
     encoded: dict[bool, dict[str, list[int]]] = {}
     for after_space in (False, True):
         words = list(dict.fromkeys(word for sentence, space in spaced for word in sentence if space == after_space))
-        ids = encode_words(tokenizer, [make_encodable(word) for word in words], after_space=after_space)
-        if not after_space:  # remove the token for a space that the tokenizer adds before a text
-            space = backend_of(tokenizer).token_to_id(METASPACE)
-            ids = [row[1:] if len(row) > 1 and row[0] == space else row for row in ids]
+        texts = [make_encodable(word) for word in words]
+        ids = encode_words(tokenizer, texts, after_space=after_space, exact_spaces=not after_space)
         encoded[after_space] = dict(zip(words, ids, strict=True))
     return [[encoded[space][word] if word else [] for word in sentence] for sentence, space in spaced]
+
+
+def _encode_exactly(backend: Tokenizer, words: list[str]) -> list[list[int]]:
+    """Encode words without the space that a tokenizer adds before every text, unless they have a leading space."""
+    # Spaces inside a word may be written only where the tokenizer adds them: what follows them is encoded as usual.
+    parts = [word.partition(" ") for word in words]
+    without_space = _without_added_space(backend) if any(first for first, _, _ in parts) else backend
+    firsts, rests = (
+        [encoding.ids for encoding in reader.encode_batch_fast(texts, add_special_tokens=False)]
+        for reader, texts in (
+            (without_space, [first for first, _, _ in parts]),
+            (backend, [rest for _, _, rest in parts]),
+        )
+    )
+    # An empty text may be encoded as the added space.
+    return [
+        [*(first_ids if first else ()), *(rest_ids if rest else ())]
+        for (first, _, rest), first_ids, rest_ids in zip(parts, firsts, rests, strict=True)
+    ]
+
+
+def _without_added_space(backend: Tokenizer) -> Tokenizer:
+    """Return a copy of a tokenizer that adds no space before a text; an equal one if it cannot be told not to."""
+    state = json.loads(backend.to_str())
+    for name in ("normalizer", "pre_tokenizer"):
+        state[name] = _adding_nothing(state[name])
+    changed = Tokenizer.from_str(json.dumps(state))
+    changed.encode_special_tokens = backend.encode_special_tokens
+    return changed
+
+
+def _adding_nothing(component: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a normaliser or pre-tokeniser, as in `tokenizer.json`, without what adds a space before a text."""
+    if component is None or component["type"] == "Prepend":
+        return None
+    changed = component | {"prepend_scheme": "never", "add_prefix_space": False}
+    for name in ("normalizers", "pretokenizers"):
+        if name in component:
+            changed[name] = [kept for part in component[name] if (kept := _adding_nothing(part)) is not None]
+    return {key: value for key, value in changed.items() if key in component}
 
 
 def _is_unspaced(sentence: Sequence[str]) -> bool:

@@ -104,6 +104,14 @@ def test_words_that_do_not_fit_into_a_window_are_seen_in_parts_and_a_longer_one_
         bits_per_byte_of_words(model, tokenizer, ["unwahrscheinlichkeiten" * 3], window=5)
 
 
+@pytest.mark.parametrize("line", ["我们喜欢学习。老师 A", "เด็กกินข้าวที่บ้าน", "私は学校へ行きます GPT"])
+def test_text_without_spaces_between_words_is_rejected(line):
+    model, tokenizer = pico.pair("roberta")
+    with pytest.raises(InputError, match="a script without spaces between words: score it with masking=strided"):
+        bits_per_byte_of_words(model, tokenizer, [line])
+    assert bits_per_byte_of_words(model, tokenizer, [*LINES, line]).value > 0  # a quotation
+
+
 def test_one_string_is_read_by_its_lines_and_not_by_its_letters():
     model, tokenizer = pico.pair("bert")
     assert bits_per_byte_of_words(model, tokenizer, "\n".join(LINES)) == bits_per_byte_of_words(model, tokenizer, LINES)

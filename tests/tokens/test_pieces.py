@@ -131,3 +131,21 @@ def test_an_ideograph_is_the_same_token_as_that_which_a_bert_uses(family):
     for token in "中国大学":
         found = rows[[berts.ids[token]]].indices
         assert [others.forms[id].text for id in found] == [token]
+
+
+@pytest.mark.parametrize("layout", [pico.unigram, pico.byte_fallback, pico.llama2_layout, pico.gemma_layout])
+@pytest.mark.parametrize("prefix", ["", " "])
+def test_exact_spaces_are_those_of_the_words_also_inside_them(layout, prefix):
+    tokenizer = layout(["xanh nhà cửa xanhnhà"] * 50)
+    (ids,) = encode_words(tokenizer, [f"{prefix}nhà cửa"], exact_spaces=True)
+    assert "".join(tokenizer.convert_ids_to_tokens(ids)) == f"{prefix}nhà cửa".replace(" ", "▁")
+    assert encode_words(tokenizer, ["", " "], exact_spaces=True)[0] == []
+
+
+def test_exact_spaces_change_nothing_else():
+    tokenizer = pico.unigram()
+    words = [" the", " doorwindow", " 12,5", "…"]
+    (*spaced, _), (*exact, lone) = encode_words(tokenizer, words), encode_words(tokenizer, words, exact_spaces=True)
+    assert spaced == exact
+    assert "▁" not in tokenizer.convert_ids_to_tokens(lone)
+    assert tokenizer("the").input_ids[0] == spaced[0][0], "the tokenizer itself was changed"

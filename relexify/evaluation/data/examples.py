@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 NLI_LABELS = ("contradiction", "entailment", "neutral")
+_NLI_NAMES = {label: label for label in NLI_LABELS} | {"contradictory": "contradiction"}
+"""The class of every label; the translated training files of XNLI write `contradictory`."""
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +144,7 @@ def read_nli(path: str | Path) -> list[Example]:
         if columns[2] == NO_LABEL:
             skipped += 1
             continue
-        label = _label(columns[2], NLI_LABELS, where, numeric=False)
+        label = _label(columns[2], _NLI_NAMES, where, numeric=False)
         examples.append(_example(columns[0], columns[1], label, where))
     return _check_examples(examples, skipped, path)
 

@@ -73,7 +73,7 @@ def tokenize_sentences(
     for sentence in sentences:
         spaces = sentence.spaces or (True,) * len(sentence)
         words += [f" {word}" if space else word for word, space in zip(sentence.words, spaces, strict=True)]
-    pieces = iter(encode_words(tokenizer, words))
+    pieces = iter(encode_words(tokenizer, words, exact_spaces=True))
     tokenized = []
     for sentence in sentences:
         ids, word_of_piece, kept = _truncate([next(pieces) for _ in sentence.words], room)

@@ -10,8 +10,8 @@ tokens that are also in the source vocabulary are copied and not trained.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from itertools import chain, islice, repeat
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, repeat, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -129,8 +129,7 @@ def pair_lines(
     texts = [make_encodable(line) for line in lines if line.strip()]
     encoded = [encoder.encode_batch(texts, add_special_tokens=False) for encoder in encoders]
     for both in zip(*encoded, strict=True):
-        # All parts of one character have the same end; keep the last part, which completes the character.
-        ends = [{end: index for index, (_, end) in enumerate(encoding.offsets)} for encoding in both]
+        ends = [_token_ends(encoding.offsets) for encoding in both]
         common = sorted(ends[0].keys() & ends[1].keys())
         matches = [(ends[0][end], ends[1][end]) for end in common]
         matches = [match for match in matches if match[0] < limits[0] and match[1] < limits[1]]
@@ -143,6 +142,20 @@ def pair_lines(
             [*target_before, *both[1].ids[: last_target + 1], *target_after],
             [(one + len(source_before), other + len(target_before)) for one, other in matches],
         )
+
+
+def _token_ends(offsets: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Return the index of the token that ends at each position.
+
+    All parts of one character have its end as theirs, and only the last one completes it. That part may be the
+    beginning of a token with a later end; then no token ends at the character.
+    """
+    following = [start for start, _ in offsets[1:]]
+    return {
+        end: index
+        for index, ((_, end), start) in enumerate(zip_longest(offsets, following))
+        if start is None or start >= end
+    }
 
 
 def _train(

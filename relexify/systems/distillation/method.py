@@ -30,6 +30,6 @@ METHODS.add(
         needs=("model",),
         uses=("overrides",),
         options=Distillation,
-        revision=3,
+        revision=4,
     ),
 )

@@ -37,6 +37,9 @@ __all__ = ["joint_rows", "joint_token_vectors", "joint_tokenizer", "sort_by_freq
 COUNTED_BYTES = 8_000_000
 """Size of the source text in which tokens are counted; enough to distinguish frequent tokens from rare ones."""
 
+_REVISION = 2
+"""Of joint vocabularies: raised when another one is trained on the same text."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,7 +61,14 @@ def joint_tokenizer(
     alphabet, lowercase = options.alphabet, options.lowercase
     return cached(
         "joint-tokenizer",
-        {"texts": texts, "like": source, "vocab_size": vocab_size, "alphabet": alphabet, "lowercase": lowercase},
+        {
+            "revision": _REVISION,
+            "texts": texts,
+            "like": source,
+            "vocab_size": vocab_size,
+            "alphabet": alphabet,
+            "lowercase": lowercase,
+        },
         make=lambda: train_joint_tokenizer(
             texts, like=source, vocab_size=vocab_size, alphabet=alphabet, lowercase=lowercase
         ),

@@ -48,5 +48,6 @@ METHODS.add(
         uses=("token vectors", "overrides"),
         train_tokenizer=_train_tokenizer,
         options=TrelmInitialisation,
+        revision=2,
     ),
 )

@@ -21,7 +21,8 @@ class TrelmInitialisation:
 
     Attributes:
         alphabet: Maximum number of distinct characters in the joint vocabulary.
-        lowercase: Whether the joint vocabulary is in lower case, without accents.
+        lowercase: Whether the joint vocabulary is in lower case, without accents; combining marks are kept if a
+            text has many of them.
         initialisation: The source of the rows, as in the paper's Table 5.
         map: `"linear"` predicts the model's rows from the vectors, `"orthogonal"` rotates the vectors.
     """

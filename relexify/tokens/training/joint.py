@@ -28,6 +28,7 @@ def train_joint_wordpiece(
     *,
     alphabet: int = 1_000,
     lowercase: bool = False,
+    strip_accents: bool | None = None,
 ) -> Tokenizer:
     """Train a WordPiece tokenizer on text in several languages at once, with the special tokens of another tokenizer.
 
@@ -39,7 +40,8 @@ def train_joint_wordpiece(
         texts: For each language, a function that starts one pass over its text; lines are interleaved.
         vocab_size: Number of tokens, including special tokens.
         alphabet: Maximum number of distinct characters; rarer ones become unknown.
-        lowercase: Convert text to lower case and remove accents.
+        lowercase: Convert text to lower case.
+        strip_accents: Remove accents, and all other marks; as `lowercase` if not given.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
@@ -54,7 +56,8 @@ def train_joint_wordpiece(
             f"{len(special)} tokens are special; give more tokens, and at least one character"
         )
     tokenizer = Tokenizer(models.WordPiece(unk_token=_unknown(like), continuing_subword_prefix=PREFIX))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=lowercase)
+    strips = lowercase if strip_accents is None else strip_accents
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strips)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
     with track("training the joint vocabulary", None) as advance:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-__all__ = ["keep_marks"]
+__all__ = ["keep_marks", "needs_marks"]
 
 _MIN_SHARE = 0.01
 _MIN_LATIN_SHARE = 0.1
@@ -54,9 +54,7 @@ def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
     """
     before = json.loads(backend.to_str())
     after = dict(before)
-    # Normalisers that delete marks decompose letters first, so precomposed letters count as marks here.
-    decomposed = unicodedata.normalize("NFD", text)
-    if _share_of_marks(decomposed) >= _MIN_LATIN_SHARE or _share_of_marks(_LATIN.sub("", decomposed)) >= _MIN_SHARE:
+    if needs_marks(text):
         after["normalizer"] = _unstripped(before["normalizer"])
     if _share_of_marks(text) >= _MIN_SHARE:
         after["pre_tokenizer"] = _uncut(before["pre_tokenizer"])
@@ -65,6 +63,13 @@ def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
             normalisers = [] if after["normalizer"] is None else [after["normalizer"]]
             after["normalizer"] = {"type": "Sequence", "normalizers": [*normalisers, *_SPACE_BEFORE_TEXT]}
     return None if after == before else Tokenizer.from_str(json.dumps(after))
+
+
+def needs_marks(text: str) -> bool:
+    """Whether a text has so many marks that a tokenizer must not delete them; precomposed letters have some too."""
+    # Normalisers that delete marks decompose letters first.
+    decomposed = unicodedata.normalize("NFD", text)
+    return _share_of_marks(decomposed) >= _MIN_LATIN_SHARE or _share_of_marks(_LATIN.sub("", decomposed)) >= _MIN_SHARE
 
 
 def _share_of_marks(text: str) -> float:

@@ -190,16 +190,17 @@ class Sequences(Dataset[Any]):
 class Masks:
     """Dynamic masking: in every epoch, other tokens of a block are masked.
 
-    Of the tokens to predict, 80 % are masked, 10 % replaced and 10 % kept, as in BERT. The collator of transformers
-    draws for a whole batch at once; here the random numbers of a sequence follow from its position, so that masks do
-    not depend on the number of devices.
+    Of the tokens to predict, 80 % are masked, 10 % replaced and 10 % kept, as in BERT. Unknown tokens are predicted
+    too, as in BERT and in scores: a model that never predicts them takes them for impossible. The collator of
+    transformers draws for a whole batch at once; here the random numbers of a sequence follow from its position, so
+    that masks do not depend on the number of devices.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, share: float, seed: int) -> None:
         if tokenizer.mask_token_id is None:
             raise VocabularyError("the tokenizer has no mask token: a masked language model needs one")
         self.mask, self.tokens = tokenizer.mask_token_id, len(tokenizer)
-        self.special = torch.tensor(sorted(set(tokenizer.all_special_ids)))
+        self.special = torch.tensor(sorted(_unpredicted(tokenizer)))
         self.share, self.seed = share, seed
 
     def __call__(self, rows: torch.Tensor, positions: list[int]) -> Batch:
@@ -216,3 +217,10 @@ class Masks:
         """Return two random numbers in [0, 1) for every token [2 × length]."""
         bits = np.random.Philox(key=np.array([self.seed, position], dtype=np.uint64))
         return np.random.Generator(bits).random((2, length))
+
+
+def _unpredicted(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Return the ids of the special tokens, but not that of the unknown token, unless it has another role as well."""
+    roles = ("bos", "eos", "sep", "pad", "cls", "mask")
+    others = {getattr(tokenizer, f"{role}_token_id", None) for role in roles}
+    return set(tokenizer.all_special_ids) - ({tokenizer.unk_token_id} - others)

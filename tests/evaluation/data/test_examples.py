@@ -54,6 +54,11 @@ def test_nli_with_a_source_a_header_blank_lines_and_no_last_newline(write):
     assert [example.label for example in read_nli(path)] == ["neutral", "entailment"]
 
 
+def test_the_translated_training_files_of_xnli_spell_a_label_in_another_way(write):
+    path = write("premise\thypo\tlabel\na\tb\tcontradictory\nc\td\tcontradiction\n")
+    assert [example.label for example in read_nli(path)] == ["contradiction"] * 2
+
+
 def test_pairs_without_agreement_are_skipped_with_a_warning(write, caplog):
     assert len(read_nli(write("a\tb\t-\nc\td\tneutral\n"))) == 1
     assert "1 of 2 examples" in caplog.text

@@ -47,6 +47,17 @@ def test_tags_of_a_script_without_spaces_are_on_words_and_not_on_spaces(layout):
     assert "".join(tokenizer.decode([cut.ids[index]])[:1] for index in cut.first) == "".join(word[0] for word in words)
 
 
+@pytest.mark.parametrize("layout", [pico.unigram, pico.llama2_layout, pico.byte_level])
+def test_words_of_a_script_without_spaces_are_read_without_them_even_if_the_vocabulary_has_them_after_one(layout):
+    words = ("东京", "是", "首都", "。")
+    tokenizer = layout([*words, *("我" + "".join(order) for order in permutations(words))] * 5)
+    (cut,) = tokenize_words(tokenizer, [words], length=64)
+    before, after = encoder_frame(tokenizer)
+    tokens = tokenizer.convert_ids_to_tokens(cut.ids[len(before) : len(cut.ids) - len(after)])
+    assert not any(space in token for token in tokens for space in "▁Ġ")
+    assert len([at for at in cut.first if at is not None]) == len(words)
+
+
 def test_pieces_are_those_of_transformers_itself():
     tokenizer = pico.wordpiece()
     theirs = tokenizer(list(WORDS), is_split_into_words=True)

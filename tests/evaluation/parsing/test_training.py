@@ -386,6 +386,17 @@ def test_spaces_are_those_of_the_treebank():
     assert tokenized.ids == tokenizer(" She read old books, slowly.").input_ids
 
 
+@pytest.mark.parametrize("layout", [pico.unigram, pico.llama2_layout])
+def test_no_space_is_added_where_the_treebank_has_none(layout):
+    tokenizer = layout(["the old house, the door. the house, old door."] * 50)
+    words = ("the", "old", "house", ",", "door", ".")
+    sentence = ParsedSentence(words, (0, 1, 1, 1, 1, 1), ("a",) * 6, ("X",) * 6, (True, True, True, False, True, False))
+    (tokenized,) = tokenize_sentences(tokenizer, [sentence], None)
+    tokens = tokenizer.convert_ids_to_tokens(tokenized.ids)
+    written = ["".join(tokens[at] for at, word in enumerate(tokenized.word_of_piece) if word == n) for n in range(6)]
+    assert written == ["▁the", "▁old", "▁house", ",", "▁door", "."]
+
+
 def permuted(model, tokenizer, folder, seed=5):
     """A copy of model and tokenizer with the rows and ids of the vocabulary in another order."""
     order = torch.randperm(len(tokenizer), generator=torch.Generator().manual_seed(seed)).tolist()

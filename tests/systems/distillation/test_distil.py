@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from relexify.errors import InputError
 from relexify.evidence.evidence import Evidence
@@ -78,6 +83,21 @@ def test_positions_are_those_at_which_a_token_ends_in_both_segmentations():
         for one, other in positions:
             assert source.decode(ids[: one + 1]) == target.decode(others[: other + 1])
         assert positions[-1] == (len(ids) - 1, len(others) - 1)
+
+
+def test_a_token_that_ends_inside_a_character_is_not_compared():
+    # к is D0 BA and а is D0 B0: with the merge BA D0, no token of "ка" ends where к does.
+    state = json.loads(pico.byte_level(["-"], size=257).backend_tokenizer.to_str())
+    last_and_first = "".join(bytes_to_unicode()[byte] for byte in b"\xba\xd0")
+    state["model"]["vocab"][last_and_first] = len(state["model"]["vocab"])
+    state["model"]["merges"] = [list(last_and_first)]
+    source = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(state)))
+    assert len(source("ка").input_ids) == 3
+    target = pico.unigram(["к а ак ка"] * 20)
+    (pair,) = pair_lines(["к ка к"], source, target, length=40)
+    ends = [(source.decode(pair.source[: one + 1]), target.decode(pair.target[: two + 1])) for one, two in pair.matches]
+    assert [one.strip() for one, _ in ends] == [two.strip() for _, two in ends]
+    assert len(ends) >= 3
 
 
 def distilled_rows(lines, **options):

@@ -63,7 +63,7 @@ def test_the_joint_vocabulary_can_be_in_lower_case(recipe):
         options = {"initialisation": "random", "lowercase": lowercase}
         run_transfer(replace(recipe, options=options, overwrite=True))
         tokens = AutoTokenizer.from_pretrained(recipe.output).tokenize("The Šo")
-        assert ("".join(tokens).replace("##", "") == "theso") == lowercase
+        assert ("".join(tokens).replace("##", "") == "thešo") == lowercase  # its language has many accents
 
 
 def test_vectors_that_cannot_be_aligned_with_the_embedding_stop_the_run_before_anything_is_written(recipe):

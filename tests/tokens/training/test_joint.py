@@ -47,6 +47,15 @@ def test_special_tokens_are_those_of_the_model_and_are_put_around_texts(family):
     assert vocabulary_of(trained).spelling.family.name == "WORDPIECE"
 
 
+@pytest.mark.parametrize(("word", "kept"), [("हिन्दी", "हिन्दी"), ("ที่นี่", "ที่นี่"), ("Tiếng", "tiếng"), ("Grüßé", "gruße")])
+def test_an_uncased_vocabulary_keeps_marks_that_are_vowels_or_tones(word, kept):
+    foreign = [word] * 100 if word != "Grüßé" else [*ENGLISH[:40], word]  # some words with accents, as in German
+    corpora = [Corpus.from_lines(ENGLISH), Corpus.from_lines(foreign)]
+    trained = train_joint_tokenizer(corpora, like=pico.wordpiece(), vocab_size=300, lowercase=True)
+    assert trained.backend_tokenizer.normalizer.normalize_str(word) == kept
+    assert trained.unk_token_id not in trained(word).input_ids
+
+
 def test_lines_are_interleaved_until_the_longer_text_ends():
     assert list(interleave_lines([lambda: iter("ab"), lambda: iter("1234")])) == ["a", "1", "b", "2", "3", "4"]
 

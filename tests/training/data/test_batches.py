@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, SequentialSampler
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, encoder_frame
 from relexify.text import Corpus
-from relexify.training.data.batches import Blocks, Sequences, TwoTexts
+from relexify.training.data.batches import Blocks, Masks, Sequences, TwoTexts
 from relexify.training.data.packing import PackedText
 from tests import pico
 from tests.training.runs import packed_in
@@ -160,6 +160,24 @@ def test_special_tokens_and_separators_are_never_predicted(make, tmp_path):
     assert special[:, 1:-1].any(), "there is no separator inside a sequence"
     assert (batch["labels"][special] == IGNORED).all()
     assert (batch["labels"][~special] != IGNORED).all(), "masking = 1 predicts everything else"
+
+
+def test_unknown_tokens_are_predicted_as_in_scores(tmp_path):
+    tokenizer = pico.wordpiece()
+    lines = [line.replace("house", "☃") for line in pico.sentences(300)]
+    blocks = masked(packed_in(tmp_path, Corpus.from_lines(lines), tokenizer), tokenizer, masking=1.0)
+    batch = blocks.batch(list(range(blocks.count)))
+    unknown = unmasked(batch) == tokenizer.unk_token_id
+    assert unknown.sum() > 20, "the text has no unknown tokens"
+    assert (batch["labels"][unknown] == tokenizer.unk_token_id).all()
+
+
+def test_an_unknown_token_that_also_separates_texts_is_not_predicted():
+    tokenizer = pico.roberta_tokenizer()
+    tokenizer.unk_token = tokenizer.sep_token
+    rows = torch.tensor([[tokenizer.sep_token_id, 40, 41, tokenizer.sep_token_id]])
+    labels = Masks(tokenizer, 1.0, 0)(rows, [0])["labels"]
+    assert labels.tolist() == [[IGNORED, 40, 41, IGNORED]]
 
 
 @pytest.mark.parametrize("share", [0.15, 0.4])

@@ -162,7 +162,7 @@ def test_a_dry_run_of_a_transfer_says_how_long_it_takes_and_what_would_be_shorte
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run", "--json")
     time = json.loads(outcome.out)["plan"]["time"]
     assert re.fullmatch(
-        r"about .* min.* on this machine \(unigram priors of the result and of baselines .* min.*\); "
+        r"about .* min.* on this machine \(token frequencies for the result and for baselines .* min.*\); "
         r"without scores \(--set score=false\) .* min.*",
         time,
     )

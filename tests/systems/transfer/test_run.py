@@ -422,8 +422,10 @@ def test_the_log_says_which_model_gets_a_prior(options, caplog):
 
     with caplog.at_level(logging.INFO, "relexify"), report_to(reporter):
         run_transfer(replace(options, unigram_prior=True, score=True))
-    added = [description for description in descriptions if description.startswith("adding a unigram prior")]
-    assert added == [f"adding a unigram prior{model}" for model in ("", ": random rows", ": shuffled rows")]
+    added = [description for description in descriptions if description.startswith("adding token frequencies")]
+    assert added == [
+        f"adding token frequencies (unigram prior){model}" for model in ("", ": random rows", ": shuffled rows")
+    ]
     assert caplog.text.count("the unigram prior, how often the text has each token, changes the") == 1
 
 

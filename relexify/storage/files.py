@@ -324,7 +324,9 @@ def missing_file(path: Path) -> InputError:
     # The same name with other endings first: for en-sw.txt, en-sw.tsv rather than sw.txt, which is as similar.
     same = [name for name in names if _without_suffixes(name) == _without_suffixes(path.name)]
     close = difflib.get_close_matches(path.name, same, n=1, cutoff=0)
-    close = close or difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    # The ending alone makes short names similar: nope.txt is no copy.txt.
+    similar = [name for name in names if _similarity(_without_suffixes(path.name), _without_suffixes(name)) >= 0.6]
+    close = close or difflib.get_close_matches(path.name, similar, n=1, cutoff=0.75)
     hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
     return InputError(f"{str(path)[:200]} does not exist: {hint}")
 
@@ -367,6 +369,10 @@ def sync_to_disk(path: Path) -> None:
 def _without_suffixes(name: str) -> str:
     """Return a file name without its endings, such as `.txt.xz`."""
     return name.removesuffix("".join(Path(name).suffixes))
+
+
+def _similarity(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def _follow(path: str | Path) -> Path:

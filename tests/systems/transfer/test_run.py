@@ -77,6 +77,13 @@ def test_a_tokenizer_that_cannot_be_loaded_is_rejected_before_the_model_is_read(
         run_transfer(replace(options, tokenizer=str(tmp_path / "given")))
 
 
+def test_a_tokenizer_that_a_model_cannot_use_is_rejected_before_the_weights_are_read(options, tmp_path):
+    pico.saved("bert", tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(VocabularyError, match="no mask token"):
+        run_transfer(replace(options, model=str(tmp_path / "bert"), tokenizer=options.model, method="fvt"))
+
+
 @pytest.mark.parametrize("template", ["{% for %}", "{% for a in range(10**9) %}x{% endfor %}", "{{ messages[7].x.y }}"])
 def test_a_damaged_chat_template_does_not_stop_a_transfer(options, tmp_path, template):
     (tmp_path / "model" / "chat_template.jinja").write_text(template)

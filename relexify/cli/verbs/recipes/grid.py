@@ -47,7 +47,7 @@ def grid(
     if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
     counts, heats = _numbers(neighbours, "--neighbours"), _numbers(temperatures, "--temperatures")
-    check_texts((read.corpus, None), (None, read.held_out))
+    check_texts((read.corpus, read.held_out))
     # Only now, because importing torch takes seconds, and invalid input is rejected before.
     say_loading()
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows

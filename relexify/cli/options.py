@@ -243,18 +243,24 @@ def say_loading() -> None:
         logger.info("loading torch and transformers")
 
 
+_MOST_COMPARED = 50_000_000
+"""Bytes of held-out text from which on it is read once the work has begun only, because that takes seconds."""
+
+
 def check_texts(*languages: tuple[TextInput | None, TextInput | None]) -> None:
     """Validate texts before slow imports; each pair is text to train on, and held-out text.
 
     Raises:
-        InputError: A text cannot be read or is empty, or is both.
+        InputError: A text cannot be read or is empty, or is both, also as a copy if the held-out text is small enough.
     """
     from relexify.text import Corpus
 
     for text, held_out in languages:
         opened, measured = (Corpus.open(each).ensure_text() if each else None for each in (text, held_out))
         if opened is not None and measured is not None:
-            opened.ensure_not_held_out(measured)
+            opened = opened.ensure_not_held_out(measured)
+            if (measured.size() or _MOST_COMPARED) < _MOST_COMPARED:
+                opened.without(measured).ensure_text()
 
 
 def split_languages(names: str) -> tuple[str, str]:

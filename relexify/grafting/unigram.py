@@ -342,7 +342,7 @@ def _try_passes(
     changed = model.get_output_embeddings().weight if bias is None else bias
     original = changed.detach().clone()
     windows = (_PASSES + 1) * (len(batches) + len(source_batches))
-    with track("adding a unigram prior", windows) as advance, evaluating(model), torch.no_grad():
+    with track("adding token frequencies (unigram prior)", windows) as advance, evaluating(model), torch.no_grad():
         try:
             for number in range(_PASSES + 1):
                 target = _predict(model, batches, log_p, advance)

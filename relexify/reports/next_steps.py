@@ -21,7 +21,7 @@ from relexify.systems.transfer.tokenizer.choice import recorded_choice
 from relexify.text import TextInput
 from relexify.training.options import DECAYING, Training
 from relexify.training.results.curve import Curve
-from relexify.training.results.result import selected_step
+from relexify.training.results.result import new_text_steps, selected_step
 from relexify.training.results.summary import judge_training
 
 __all__ = ["NextStep", "after_failed_check", "after_training", "after_transfer"]
@@ -210,11 +210,12 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
 
 def _train_otherwise(model: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None) -> NextStep | None:
     """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
-    training, outcome = notes.get("training") or {}, judge_training(curve, selected_step(notes, curve)).outcome
+    training = notes.get("training") or {}
+    outcome = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes)).outcome
     if again is None:
         # What the training started from, or its text, is not known: it cannot be repeated.
         return _train_further(model, training.get("command") or {}, curve) if outcome == "improving" else None
-    if outcome == "worse" and training["learning_rate"] and not training["stages"]:
+    if outcome in ("worse", "unstable") and training["learning_rate"] and not training["stages"]:
         rate = f"{training['learning_rate'] / 4:.1e}"
         return NextStep("Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)])
     if outcome not in ("improving", "overfitted"):

@@ -12,8 +12,8 @@ from relexify.errors import InputError, OutputError, first_line
 from relexify.grafting import check
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.reports.model_card import CARD, render_card
-from relexify.storage.documents import write_documents
-from relexify.storage.files import ensure_written, record_file, write_file
+from relexify.storage.documents import is_edited, write_document, write_documents
+from relexify.storage.files import ensure_written
 from relexify.storage.notes import read_notes
 
 __all__ = ["push"]
@@ -21,22 +21,24 @@ __all__ = ["push"]
 logger = logging.getLogger(__name__)
 
 
-def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
+def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_card: bool = False) -> str:
     """Upload a model with its card and its report to the Hub, as one commit.
 
-    The token is that of `hf auth login`, or `HF_TOKEN`. A graft is checked first.
+    The token is that of `hf auth login`, or `HF_TOKEN`. A graft is checked first. A card that was edited since relexify
+    wrote it is uploaded as it is.
 
     Args:
         folder: A folder that `transfer`, `train` or another verb wrote.
         repository: Its name on the Hub, `USER/NAME`; it is created if it does not exist.
         private: Whether a new repository is private.
+        rewrite_card: Whether an edited card is replaced by the one that relexify writes.
 
     Returns:
         The address of the commit.
 
     Raises:
         InputError: The folder is another one, or holds a broken graft, or `repository` is not the name of one.
-        OutputError: The Hub rejects the upload, or cannot be reached.
+        OutputError: The card cannot be written, or the Hub rejects the upload or cannot be reached.
     """
     folder = Path(folder)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
@@ -47,12 +49,9 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
         for result in check(folder):
             if result.problems:
                 raise InputError(f"{folder} is broken ({result.name}: {result.problems[0]}): see relexify check")
-    write_documents(folder)
-    # Others load it by this name, not by that of the folder.
-    card = render_card(folder, repository)
-    write_file(record_file(folder / CARD), card)
+    card = _write_card(folder, repository, rewrite=rewrite_card)
     if "graft" in notes and not re.search(r"^language:", card, re.MULTILINE):
-        logger.warning("the model card names no language: transfer with `language=CODE`, or edit it on the Hub")
+        logger.warning("the model card names no language: transfer with `language=CODE`, or edit %s", folder / CARD)
     api = HfApi()
     try:
         api.create_repo(repository, private=private, exist_ok=True)
@@ -65,3 +64,37 @@ def push(folder: str | Path, repository: str, *, private: bool = False) -> str:
             "`hf auth login`, and try again"
         ) from error
     return str(commit.commit_url)
+
+
+def _write_card(folder: Path, repository: str, *, rewrite: bool) -> str:
+    """Write the documents of a model that is uploaded, and return its card; one that was edited is kept.
+
+    Raises:
+        OutputError: The card cannot be written.
+        InputError: The card that was edited is not text in UTF-8.
+    """
+    path = folder / CARD
+    write_documents(folder, leave_out=[CARD])
+    if rewrite or not is_edited(path):
+        # Others load it by this name, not by that of the folder.
+        card = render_card(folder, repository)
+        try:
+            write_document(path, card)
+        except OutputError as error:
+            raise OutputError(
+                f"the model card, which names the repository, has to be written first, but {error}; make {folder} "
+                "writable, or upload a copy of it"
+            ) from error
+        return card
+    try:
+        card = path.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise InputError(f"{path} is not text in UTF-8: save it as UTF-8, or pass `rewrite_card`") from error
+    logger.warning(
+        "%s was edited since relexify wrote it, and is uploaded as it is; to replace it by a new one, pass "
+        "`rewrite_card`",
+        path,
+    )
+    if repository not in card:
+        logger.warning("%s does not contain %s, the name by which others load the model", path, repository)
+    return card

@@ -48,6 +48,7 @@ __all__ = [
     "is_written",
     "missing_file",
     "record_file",
+    "recorded_sha256",
     "sha256_of",
     "sync_to_disk",
     "temporary_prefix",
@@ -59,9 +60,10 @@ __all__ = [
 MARKER = "relexify.json"
 """The file that marks a folder as written by relexify, with notes about its content.
 
-The entry `files` lists everything that relexify wrote there. A checkpoint has a seal instead.
+The entry `files` lists everything that relexify wrote there; `documents` has the sha256 of each document, by name. A
+checkpoint has a seal instead.
 """
-_FILES = "files"
+_FILES, _DOCUMENTS = "files", "documents"
 _SPACE_ADVICE = "free some space, or choose another output"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary file of another machine, whose processes cannot be checked, counts as abandoned."""
@@ -185,20 +187,35 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
         sync_to_disk(path.absolute().parent)
 
 
-def record_file(path: str | Path) -> Path:
+def record_file(path: str | Path, *, sha256: str | None = None) -> Path:
     """Add a file that is about to be written into a finished output folder to the list of files in its marker.
 
     If the folder is part of another output, such as the model of the demonstration, it is added to that list too.
+
+    Args:
+        path: The file.
+        sha256: The hash of its content, for `recorded_sha256`; None to record none.
     """
     path = Path(path)
     for folder in (path.parent, path.parent.parent):
         with locked_beside(folder):
             listed, name = _listed(folder), path.relative_to(folder).as_posix()
             is_part = folder == path.parent or path.parent.name in (listed or ())
-            if listed is not None and is_part and name not in listed:
+            is_known = folder != path.parent or sha256 in (None, recorded_sha256(path))
+            if listed is not None and is_part and not (name in listed and is_known):
                 notes = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+                if not is_known:
+                    notes[_DOCUMENTS] = {**notes.get(_DOCUMENTS, {}), name: sha256}
                 write_file(folder / MARKER, _marker_text(notes, [*listed, name]))
     return path
+
+
+def recorded_sha256(path: Path) -> str | None:
+    """Return the hash of a file as `record_file` recorded it last; None if it did not."""
+    notes = read_json(path.parent / MARKER)
+    recorded = notes.get(_DOCUMENTS) if isinstance(notes, dict) else None
+    found = recorded.get(path.name) if isinstance(recorded, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def check_output(
@@ -307,7 +324,9 @@ def missing_file(path: Path) -> InputError:
     # The same name with other endings first: for en-sw.txt, en-sw.tsv rather than sw.txt, which is as similar.
     same = [name for name in names if _without_suffixes(name) == _without_suffixes(path.name)]
     close = difflib.get_close_matches(path.name, same, n=1, cutoff=0)
-    close = close or difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    # The ending alone makes short names similar: nope.txt is no copy.txt.
+    similar = [name for name in names if _similarity(_without_suffixes(path.name), _without_suffixes(name)) >= 0.6]
+    close = close or difflib.get_close_matches(path.name, similar, n=1, cutoff=0.75)
     hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
     return InputError(f"{str(path)[:200]} does not exist: {hint}")
 
@@ -350,6 +369,10 @@ def sync_to_disk(path: Path) -> None:
 def _without_suffixes(name: str) -> str:
     """Return a file name without its endings, such as `.txt.xz`."""
     return name.removesuffix("".join(Path(name).suffixes))
+
+
+def _similarity(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def _follow(path: str | Path) -> Path:

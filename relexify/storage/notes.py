@@ -29,6 +29,8 @@ FINISHED = "finished"
 """The entry with the fingerprints of the runs whose result a folder is, by name."""
 REVISIONS = "revisions"
 """The entry with the revisions of the code that made it, by the name of the run."""
+_OWN = (FINISHED, REVISIONS, "documents")
+"""Entries about a folder itself, which one that is made from it does not take over."""
 
 Record = TypeVar("Record")
 
@@ -86,9 +88,9 @@ def finished_run(folder: str | Path, name: str) -> str | None:
 
 
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of a folder for one that is made from it, without the runs whose result it is.
+    """Return the notes of a folder for one that is made from it, without what is about the folder itself.
 
     Raises:
         InputError: As `read_notes`.
     """
-    return {name: note for name, note in read_notes(folder).items() if name not in (FINISHED, REVISIONS)}
+    return {name: note for name, note in read_notes(folder).items() if name not in _OWN}

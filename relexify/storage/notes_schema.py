@@ -87,4 +87,5 @@ _PROVENANCE = ObjectShape(
 )
 
 NOTES.add("files", NotesEntry(list_of(TEXT)))
+NOTES.add("documents", NotesEntry(map_of(TEXT)))
 NOTES.add("provenance", NotesEntry(OptionalShape(_PROVENANCE)))

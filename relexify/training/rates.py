@@ -223,7 +223,9 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
         return replace(training, stages=stages)
     is_own, optimiser = training.plan == OWN_PLAN, choose_optimiser(training, hidden_width(model))
     if is_own and training.optimiser is None and optimiser == ADAM and not training.lora_rank:
-        logger.info("inner matrices are trained with AdamW: steps of so few tokens are too small for Muon")
+        logger.info(
+            "steps of so few tokens are too small for the optimiser Muon, so AdamW trains the inner matrices too"
+        )
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
     filled = _fill_in_rates(replace(training, optimiser=optimiser), has_rates, model, training)
     if is_own and optimiser == MUON and training.beta1 is None:
@@ -247,7 +249,7 @@ def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, tr
         options.learning_rate or derived.inner, options.embedding_learning_rate or derived.embeddings, optimiser
     )
     logger.info(
-        "learning rates: %.2e for inner matrices (%s), %.2e for embeddings, %.2e for the rest",
+        "learning rates: %.2e for inner matrices (optimiser %s), %.2e for embeddings, %.2e for the rest",
         rates.inner,
         "Muon" if optimiser == MUON else "AdamW",
         rates.embeddings,

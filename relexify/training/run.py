@@ -150,6 +150,7 @@ def run_training(
             seconds=time.monotonic() - start,
             tokens_per_second=trained.tokens_per_second,
             resumed=resumed,
+            new_text_steps=(job.data.new_sequences or 0) // training.batch,
         )
         if is_main:
             _write_result(job, training, work, result, trained.folder)
@@ -190,6 +191,7 @@ def _write_result(
             "seconds": result.seconds,
             "resumed": result.resumed,
             "tokens_per_second": result.tokens_per_second,
+            "new_text_steps": result.new_text_steps,
         },
     }
     trained = job.load(folder)

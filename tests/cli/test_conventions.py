@@ -186,7 +186,7 @@ def test_a_dry_run_of_a_transfer_says_how_long_it_takes_and_what_would_be_shorte
     outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dry-run", "--json")
     time = json.loads(outcome.out)["plan"]["time"]
     assert re.fullmatch(
-        r"about .* min.* on this machine \(unigram priors of the result and of baselines .* min.*\); "
+        r"about .* min.* on this machine \(token frequencies for the result and for baselines .* min.*\); "
         r"without scores \(--set score=false\) .* min.*",
         time,
     )
@@ -297,6 +297,18 @@ INVALID = [
     (("transfer", MODEL, "out", "--corpus=here.txt", "--tokenizer=broken"), "tokenizer.json is damaged: it is not a"),
     (("transfer", "gpt2", "out", "--corpus=here.txt", "--vocab-size=50"), "a vocabulary of 50 tokens is too small"),
     (("advise", "gpt2", "--corpus=here.txt", "--vocab-size=50"), "a vocabulary of 50 tokens is too small"),
+    (
+        ("run", "smollm2-invented", "--set=corpus=here.txt", "--set=model=gpt2", "--set=transfer.vocab_size=50"),
+        "a vocabulary of 50 tokens is too small",
+    ),
+    (
+        ("train", MODEL, "out", "--corpus=here.txt", "--held-out=copy.txt"),
+        "here.txt has no text but that of copy.txt: give other text to train on or to hold out",
+    ),
+    (
+        ("run", "smollm2-invented", "--set=corpus=here.txt", "--set=held_out=copy.txt"),
+        "copy.txt: give other text to train on or to hold out",
+    ),
     (("train", MODEL, "out", "--corpus=here.txt", "--steps=-3"), "steps = -3 is not possible: give 1 or more"),
     (("train", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
     (("train", MODEL, "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
@@ -440,7 +452,7 @@ def rejections(tmp_path_factory) -> dict[tuple[str, ...], tuple[str, str]]:
     (folder / "broken" / "tokenizer.json").write_text("{")
     for part in pico.pair("gpt2"):
         part.save_pretrained(folder / "gpt2")
-    for name in ("here.txt", "there.txt"):
+    for name in ("here.txt", "there.txt", "copy.txt"):
         (folder / name).write_text("one line\n" * 200)
     for name in ("trained", "full"):
         (folder / name).mkdir()

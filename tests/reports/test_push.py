@@ -15,6 +15,8 @@ import relexify as rx
 from relexify.errors import InputError, OutputError
 from relexify.grafting import graft
 from relexify.methods.fvt import fvt
+from relexify.storage.documents import write_documents
+from relexify.storage.files import record_file
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 
@@ -142,4 +144,42 @@ def test_a_hub_that_rejects_the_upload_is_reported_in_a_sentence(hub, folder, mo
             rx.push(folder, name)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(OutputError, match="could not be uploaded"):
+        rx.push(folder, "jane/model")
+
+
+def test_an_edited_card_is_kept_and_reported_unless_it_is_to_be_rewritten(hub, folder, caplog):
+    rx.push(folder, "jane/model")
+    written = (folder / "README.md").read_text()
+    edited = written.replace("# model", "# The first model of our language") + "\nWritten by Jane.\n"
+    (folder / "README.md").write_text(edited)
+    caplog.clear()
+    rx.push(folder, "jane/other")
+    assert hub.files["README.md"].decode() == edited == (folder / "README.md").read_text()
+    assert "was edited since relexify wrote it, and is uploaded as it is" in caplog.text
+    assert "does not contain jane/other, the name by which others load the model" in caplog.text
+    caplog.clear()
+    rx.push(folder, "jane/model", rewrite_card=True)
+    assert hub.files["README.md"].decode() == written == (folder / "README.md").read_text()
+    assert "was edited" not in caplog.text
+    rx.push(folder, "jane/other")  # unedited again
+    assert 'from_pretrained("jane/other")' in hub.files["README.md"].decode()
+
+
+def test_a_card_that_an_interrupted_push_left_without_its_hash_is_not_called_edited(hub, folder, caplog):
+    card = folder / "README.md"
+    write_documents(folder)
+    record_file(card, sha256="of another card, which was never written")
+    rx.push(folder, "jane/model")
+    assert "was edited" not in caplog.text
+    assert 'from_pretrained("jane/model")' in card.read_text()
+
+
+def test_a_card_that_cannot_be_written_is_reported_and_one_that_need_not_be_is_uploaded(hub, folder):
+    rx.push(folder, "jane/model")
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    rx.push(folder, "jane/model")
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    (folder / "README.md").unlink()
+    (folder / "README.md").mkdir()
+    with pytest.raises(OutputError, match=r"README\.md could not be written .*upload a copy of it"):
         rx.push(folder, "jane/model")

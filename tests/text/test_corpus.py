@@ -265,6 +265,9 @@ def test_a_misspelt_name_suggests_the_file_beside_it(tmp_path):
         (tmp_path / name).write_text("shule\n")
     with pytest.raises(InputError, match=r"en-sw\.txt does not exist: did you mean '.*/en-sw\.(tsv|held\.txt)'\?"):
         Corpus.open(tmp_path / "en-sw.txt")
+    (tmp_path / "copy.txt").write_text("shule\n")
+    with pytest.raises(InputError, match=r"nope\.txt does not exist: check the name"):
+        Corpus.open(tmp_path / "nope.txt")
     (tmp_path / "loop.txt").symlink_to("loop.txt")
     with pytest.raises(InputError, match=r"loop\.txt is a link to nothing"):
         Corpus.open(tmp_path / "loop.txt")

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
-from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.files import MARKER
 from relexify.systems.bilingual.training import train_bilingual
 from relexify.systems.transfer.assessment.start import ExtensionCheck
 from relexify.text import Corpus
 from relexify.training.data.batches import MixedTexts
+from relexify.training.data.texts import training_data
 from relexify.training.plan import plan_stages
 from relexify.training.run import train
 from tests import pico
@@ -75,6 +76,26 @@ def test_a_run_with_both_languages_resumes_with_the_same_bits(run_of):
     whole = run.train(training, "whole")
     run.train_until_killed(Moment("step", 5), training, "again")
     assert_same_bits(whole.output, run.train(training, "again").output)
+
+
+@pytest.mark.parametrize(("share", "source_lines"), [(0.0, 5), (0.5, 5), (0.5, 200), (0.25, 40)])
+def test_text_is_new_until_a_sequence_of_either_language_is_seen_again(run_of, share, source_lines):
+    run = run_of()
+    options = replace(
+        SHORT,
+        source_share=share,
+        source_corpus=Corpus.from_lines(pico.sentences(source_lines)),
+        source_held_out=Corpus.from_lines(HELD_OUT),
+    )
+    model, tokenizer = load_model(run.source), load_tokenizer(run.source)
+    data, _ = training_data(model, tokenizer, Corpus.from_lines(FOREIGN), Corpus.from_lines(HELD_OUT), options)
+    mixed, seen = data.batches, []
+    for position in range(data.new_sequences + 5):
+        ours, others = mixed.divide([position])
+        text, index = (mixed.first, ours[0]) if ours else (mixed.second, others[0])
+        seen.append((bool(ours), index % text.count))
+    again = next(position for position in range(1, len(seen)) if seen[position] in seen[:position])
+    assert again - 4 < data.new_sequences <= again  # one in four positions is of the source text
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 1.5])

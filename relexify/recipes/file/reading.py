@@ -269,7 +269,7 @@ def _unknown_key(key: str, known: Collection[str]) -> UnknownKey:
         return UnknownKey(key, f"{key} does not belong in", ELSEWHERE[key])
     problem, remedy = f"there is no key {key[:80]!r} in", suggestion(key, known, listed_by="relexify options")
     if key in _BYTES_TO_SCORE and (same := _BYTES_TO_SCORE.intersection(known)):
-        remedy = f"write {min(same)}"
+        remedy = f"here it is called {min(same)!r}"
     return UnknownKey(key, problem, remedy)
 
 

@@ -38,7 +38,7 @@ from relexify.systems.transfer.assessment.start import BASELINES, Start, start_o
 from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
 from relexify.systems.transfer.assessment.verdict import alignment_hits, verdict_of
 from relexify.training.results.curve import Curve
-from relexify.training.results.result import CURVE_FILE, selected_step
+from relexify.training.results.result import CURVE_FILE, new_text_steps, selected_step
 from relexify.training.results.summary import GAIN, curve_table, judge_training
 
 __all__ = ["render_model"]
@@ -87,8 +87,8 @@ def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequ
     if curve is None:
         sentences = [_transfer_verdict(notes, advice=advice)]
     else:
-        verdict = judge_training(curve, selected_step(notes, curve))
-        kind = {"worse": "poor", "overfitted": "open"}.get(verdict.outcome, "good")
+        verdict = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes))
+        kind = {"worse": "poor", "overfitted": "open", "unstable": "open"}.get(verdict.outcome, "good")
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
         sentences = [

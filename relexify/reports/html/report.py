@@ -8,8 +8,8 @@ from relexify.reports.comparison import Comparison
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.model import render_model
 from relexify.reports.html.page import REPORT
-from relexify.storage.documents import DOCUMENTS
-from relexify.storage.files import ensure_written, record_file, write_file
+from relexify.storage.documents import DOCUMENTS, write_document
+from relexify.storage.files import ensure_written, write_file
 
 __all__ = ["report"]
 
@@ -31,7 +31,7 @@ def report(folder: str | Path) -> Path:
     if compared.is_file():
         return write_file(folder / REPORT, render_comparison(Comparison.load(compared)))
     ensure_written(folder)
-    return write_file(record_file(folder / REPORT), render_model(folder))
+    return write_document(folder / REPORT, render_model(folder))
 
 
 DOCUMENTS.add(REPORT, render_model)

@@ -119,6 +119,7 @@ def _bilingual_job(
             TwoTexts(*(part.blocks for part in data.values())),
             {language: part.held_out for language, part in data.items()},
             architecture_of(model.source),
+            new_sequences=2 * min(part.blocks.count for part in data.values()),  # in turn from each text
         ),
         identity={
             "model": fingerprint(model),

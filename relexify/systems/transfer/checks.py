@@ -7,8 +7,8 @@ There are three levels, each of which includes the next one:
     validate_transfer   the options alone, without opening a file: for the table of a recipe, and for each method that
                         an advice may try
 
-`check_transfer` also calls `check_names`: whether there are models of the given names. `relexify run` calls it alone,
-before it imports torch.
+`check_transfer` also calls `check_names`: whether there are models of the given names, and what can be known of their
+tokenizers. `relexify run` calls it alone, before it imports torch.
 """
 
 from __future__ import annotations
@@ -143,9 +143,6 @@ def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence
     """
     validate_transfer(options)
     check_names(options)
-    is_like_source = choose_tokenizer(options).origin == "like source"
-    if is_like_source and (like := read_local_backend(str(options.model))) is not None:
-        check_vocabulary_size(like, options.vocab_size)
     evidence = open_evidence(
         options.corpus,
         held_out=options.held_out,
@@ -209,15 +206,19 @@ def validate_transfer(options: Transfer) -> None:
 
 
 def check_names(options: Transfer) -> None:
-    """Validate that there are models of the names that the options give.
+    """Validate that there are models of the names that the options give, and that their tokenizers can be used.
 
     Raises:
-        InputError: There is no such tokenizer or donor, or the tokenizer is damaged.
+        InputError: There is no such tokenizer or donor, or a tokenizer is damaged, or the vocabulary would be too small
+            for one like that of the model.
     """
     if options.tokenizer is not None:
         read_local_backend(check_name(options.tokenizer, "tokenizer"))
     if options.donor is not None:
         check_name(options.donor)
+    is_like_source = choose_tokenizer(options).origin == "like source"
+    if is_like_source and (like := read_local_backend(str(options.model))) is not None:
+        check_vocabulary_size(like, options.vocab_size)
 
 
 def _report_unused(options: Transfer) -> None:

@@ -156,7 +156,7 @@ def estimate_transfer(
         # The parameters of a model on the meta device do not have the number format of its files.
         dtype = model.config.dtype if model.device.type == "meta" and model.config.dtype else model.dtype
         speed = USED_PEAK * matrix_peak(dtype, options.device)
-    priors = "unigram priors of the result and of baselines" if baselines else "unigram prior"
+    priors = "token frequencies for the result" + (" and for baselines" if baselines else "")
     parts = {**prepared, priors: prior * (1 + baselines) / speed, "scores": scored / speed}
     unscored = sum(prepared.values()) + prior / speed
     return TransferCost(parts, unscored, is_complete=_is_complete(options))

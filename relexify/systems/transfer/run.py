@@ -14,7 +14,7 @@ from relexify.grafting import Graft, UnigramReport, check_roles
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import bytes_to_write
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model, load_tokenizer, meta_model
 from relexify.pretrained.parameters.lexical import count_rows
 from relexify.pretrained.runtime.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
@@ -202,12 +202,13 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     given = None if choice.name is None else load_tokenizer(choice.name)
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
+    if given is not None and choice.name is not None:
+        shape = meta_model(options.model)
+        check_roles(source, given, needed_roles(shape))
+        check_encoding(given, choice.name, shape.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
     # A head for next sentences is kept for TreLM, which trains it.
     model = load_model(options.model, next_sentence=True)
     check_fit(model, source)
-    if given is not None and choice.name is not None:
-        check_roles(source, given, needed_roles(model))
-        check_encoding(given, choice.name, model.config, evidence.corpus.sample_bytes(_CHECKED_BYTES))
     rows = count_rows(model)
     if not options.keep_source:
         rows = min(rows, options.vocab_size)

@@ -12,7 +12,7 @@ from relexify.training.cost.peak import matrix_peak
 from relexify.training.cost.stage import stage_costs
 from relexify.training.options import Training
 
-__all__ = ["seconds_here"]
+__all__ = ["peak_share", "seconds_here"]
 
 CPU_SHARE = 0.72
 """Share of the speed of a matrix product that training reaches on a CPU: 31 tokens/s with SmolLM2-135M-Instruct on one
@@ -39,8 +39,16 @@ def seconds_here(model: PreTrainedModel, training: Training) -> float | None:
     operations = sum(cost.steps * (cost.per_step + training.tokens_per_step * cost.per_token) for cost in costs)
     if operations < FEW_OPERATIONS:
         return 0.0
-    if torch.cuda.is_available():
-        share, dtype = GPU_SHARE * utilisation_of(hidden_width(model)), torch.bfloat16
-    else:
-        share, dtype = CPU_SHARE, torch.float32
-    return operations / (share * matrix_peak(dtype))
+    on_gpu = torch.cuda.is_available()
+    share = peak_share(utilisation_of(hidden_width(model)), on_gpu=on_gpu)
+    return operations / (share * matrix_peak(torch.bfloat16 if on_gpu else torch.float32))
+
+
+def peak_share(utilisation: float, *, on_gpu: bool) -> float:
+    """Return the share of the speed of a large matrix product that a training is expected to reach.
+
+    Args:
+        utilisation: That of `utilisation_of`, for the width of the model.
+        on_gpu: Whether it is trained on a GPU.
+    """
+    return GPU_SHARE * utilisation if on_gpu else CPU_SHARE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ class TrainingData:
         held_out: Text to score on, by language; the key is None for a model with one language.
         kind: Kind of the model.
         count: Number of different sequences; None if it is not known.
+        new_sequences: Number of sequences before any text is seen for the second time; None if it is not known.
         takes_language: Whether the model must be given the language of a held-out text.
     """
 
@@ -41,6 +43,7 @@ class TrainingData:
     held_out: Mapping[str | None, HeldOut]
     kind: Architecture
     count: int | None = None
+    new_sequences: int | None = None
     takes_language: bool = True
 
 
@@ -74,18 +77,22 @@ def training_data(
     kind = architecture_of(model)
     if training.source_corpus is None:
         text = language_data(model, tokenizer, corpus, held_out, training)
-        return TrainingData(text.blocks, {None: text.held_out}, kind, text.blocks.count), dict(text.identity)
+        count = text.blocks.count
+        return TrainingData(text.blocks, {None: text.held_out}, kind, count, count), dict(text.identity)
     target = language_data(model, tokenizer, corpus, held_out, training, language=TARGET)
     source = language_data(
         model, tokenizer, training.source_corpus, training.source_held_out, training, language=SOURCE
     )
     share = training.source_share
+    # Sequences of both texts until each one of a text has been seen once.
+    until_target = target.blocks.count / (1 - share)
+    until_source = source.blocks.count / share if share else math.inf
     data = TrainingData(
         MixedTexts(source.blocks, target.blocks, share),
         {SOURCE: source.held_out, TARGET: target.held_out},
         kind,
-        # Sequences of both texts until each one of the target text has been seen once.
-        round(target.blocks.count / (1 - share)),
+        count=round(until_target),
+        new_sequences=math.floor(min(until_target, until_source)),
         takes_language=False,
     )
     return data, {**target.identity, "source": source.identity}

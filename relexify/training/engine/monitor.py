@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -65,7 +65,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
         self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
-        self.new_text_steps, self.is_unstable = new_text_steps, False
+        self.new_text_steps = new_text_steps
         # Times are those of `time.monotonic`, durations are in seconds.
         self.reported = 0  # steps that were reported to `advance`
         self.saved = time.monotonic()  # when the last checkpoint was complete
@@ -156,14 +156,12 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
 
         It cannot be overfitting then.
         """
-        *earlier, (score, step) = [
-            (entry[BITS], self.first_step + entry["step"]) for entry in state.log_history if BITS in entry
-        ]
-        if self.is_unstable or not earlier or step > self.new_text_steps:
-            return
-        best, best_step = min(earlier)
-        if score - best > max(UNSTABLE_SHARE * best, UNSTABLE_BITS):
-            self.is_unstable = True
+        scores = [(entry[BITS], self.first_step + entry["step"]) for entry in state.log_history if BITS in entry]
+        worse = [index for index in range(1, len(scores)) if self._is_worse(scores[: index + 1])]
+        # Earlier scores are also those before an interruption, after which the warning is not repeated.
+        if worse == [len(scores) - 1]:
+            score, step = scores[-1]
+            best, best_step = min(scores[:-1])
             logger.warning(
                 "held-out text takes %.3f bits per byte at step %d, %.3f at step %d: if it is like the corpus, the "
                 "training is unstable; a lower learning rate or a larger batch may help",
@@ -172,6 +170,12 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
                 best,
                 best_step,
             )
+
+    def _is_worse(self, scores: Sequence[tuple[float, int]]) -> bool:
+        """Whether the last of some scores with their steps is worse than an earlier one without any text seen twice."""
+        *earlier, (score, step) = scores
+        best, _ = min(earlier)
+        return step <= self.new_text_steps and score - best > max(UNSTABLE_SHARE * best, UNSTABLE_BITS)
 
     def _announce(self, left: int, step: int, device: str) -> None:
         """Log how long the rest of the training will take, if that is long, and what would make it shorter."""

@@ -131,7 +131,7 @@ def train_stage(
             tokens_per_step=training.tokens_per_step,
             first_step=first_step,
             later_steps=training.steps - first_step - stage.steps,
-            new_text_steps=(data.count or 0) // training.batch,
+            new_text_steps=(data.new_sequences or 0) // training.batch,
         )
         keeping = [KeptRows(model, kept_rows)] if kept_rows else []
         trainer = StageTrainer(

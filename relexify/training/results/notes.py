@@ -18,7 +18,12 @@ _TRAINING = ObjectShape(
         "stages": list_of(OBJECT),
         "snapshots": list_of(COUNT),
     },
-    {"command": OptionalShape(object_of(options=OBJECT)), "resumed": FLAG, "from_trained": FLAG},
+    {
+        "command": OptionalShape(object_of(options=OBJECT)),
+        "resumed": FLAG,
+        "from_trained": FLAG,
+        "new_text_steps": COUNT,
+    },
 )
 
 NOTES.add("training", NotesEntry(OptionalShape(_TRAINING)))

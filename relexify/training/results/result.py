@@ -10,7 +10,7 @@ from typing import Any
 from relexify.storage.notes import read_entry
 from relexify.training.results.curve import Curve
 
-__all__ = ["CURVE_FILE", "TrainingResult", "load_result", "selected_step"]
+__all__ = ["CURVE_FILE", "TrainingResult", "load_result", "new_text_steps", "selected_step"]
 
 CURVE_FILE = "training.json"
 """The curve, in the folder of a trained model."""
@@ -28,6 +28,7 @@ class TrainingResult:
         seconds: Wall-clock time of the call that finished it, with loading, compilation, scoring and saving.
         tokens_per_second: Speed of training alone, in that call; None if it was too short to measure it.
         resumed: Whether that call continued what earlier ones had begun, whose time is not known.
+        new_text_steps: Steps before any text is seen for the second time; 0 if it is not known.
     """
 
     output: Path
@@ -37,6 +38,7 @@ class TrainingResult:
     seconds: float
     tokens_per_second: float | None
     resumed: bool = False
+    new_text_steps: int = 0
 
 
 def load_result(output: Path) -> TrainingResult:
@@ -54,7 +56,14 @@ def load_result(output: Path) -> TrainingResult:
         seconds=notes["seconds"],
         tokens_per_second=notes["tokens_per_second"],
         resumed=notes.get("resumed", False),
+        new_text_steps=notes.get("new_text_steps", 0),
     )
+
+
+def new_text_steps(notes: Mapping[str, Any]) -> int:
+    """Return the steps of a training before any text was seen twice, by its `relexify.json`; 0 if it is not known."""
+    steps: int = (notes.get("training") or {}).get("new_text_steps", 0)
+    return steps
 
 
 def selected_step(notes: Mapping[str, Any], curve: Curve) -> int:

@@ -28,24 +28,27 @@ class TrainingVerdict:
     Attributes:
         outcome: `improving`, if scores were still improving when it ended, or had not become worse in fewer than
             `FEWEST_TOKENS`; `finished`, if they were not, or if they became worse again and the best step was kept;
-            `overfitted`, if they did and it was not; `worse`, if they became worse and never were better than before.
+            `overfitted`, if they did and it was not; `unstable`, if no text had been seen twice then; `worse`, if they
+            became worse and never were better than before.
             Differences below `GAIN` do not count.
         reason: Why, and what to do next, in one or two sentences.
     """
 
-    outcome: Literal["improving", "finished", "overfitted", "worse"]
+    outcome: Literal["improving", "finished", "overfitted", "unstable", "worse"]
     reason: str
 
 
-def judge_training(curve: Curve, selected: int) -> TrainingVerdict:
+def judge_training(curve: Curve, selected: int, *, new_text_steps: int = 0) -> TrainingVerdict:
     """Judge a training by its scores on held-out text; with two languages, by those of the target language.
 
     Args:
         curve: The scores.
         selected: The step whose parameters were kept.
+        new_text_steps: Steps before any text was seen for the second time; 0 if it is not known.
     """
     (language, target), *others = curve.by_language.items()
-    verdict = _judge(target, selected, f"Held-out text ({language})" if language else "Held-out text")
+    text = f"Held-out text ({language})" if language else "Held-out text"
+    verdict = _judge(target, selected, text, is_new_text=target.last.step <= new_text_steps)
     sentences = [verdict.reason]
     for name, other in others:
         score, before = other.at(selected).bits_per_byte, other.first.bits_per_byte
@@ -62,7 +65,7 @@ def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
     return [
         curve_table(result.curve, result.selected),
         f"{result.tokens:,} tokens{taken}{speed}",
-        judge_training(result.curve, result.selected).reason,
+        judge_training(result.curve, result.selected, new_text_steps=result.new_text_steps).reason,
     ]
 
 
@@ -87,7 +90,7 @@ def curve_table(curve: Curve, selected: int) -> ResultTable:
     return ResultTable("Held-out text (lower is better)", rows)
 
 
-def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
+def _judge(curve: Curve, selected: int, text: str, *, is_new_text: bool) -> TrainingVerdict:
     first, last, kept = curve.first, curve.last, curve.at(selected)
     best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
     scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
@@ -98,11 +101,14 @@ def _judge(curve: Curve, selected: int, text: str) -> TrainingVerdict:
         reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
         return TrainingVerdict("worse", reason)
     if lost and kept.step == last.step:
-        reason = (
-            f"The model is overfitting. {scores} and {best.bits_per_byte:.3f} at step {best.step:,}: "
-            "train on more text, or for fewer steps."
-        )
-        return TrainingVerdict("overfitted", reason)
+        again = f"{scores} and {best.bits_per_byte:.3f} at step {best.step:,}"
+        reason = f"The model is overfitting. {again}: train on more text, or for fewer steps."
+        if is_new_text:
+            reason = (
+                f"The model became worse again, and not by overfitting, since no text was seen twice. {again}: train "
+                "with a lower learning rate or a larger batch, and check that the held-out text is like the corpus."
+            )
+        return TrainingVerdict("unstable" if is_new_text else "overfitted", reason)
     if lost:
         reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
         return TrainingVerdict("finished", reason)

@@ -76,7 +76,7 @@ def operations_of(options: Transfer) -> float:
 def test_the_estimate_counts_the_forward_passes_that_a_transfer_runs(options, changes):
     options = replace(options, tokenizer=options.model, **changes)  # so that the number of tokens is known
     cost = estimated(options)
-    expected = sum(seconds for name, seconds in cost.parts.items() if "prior" in name or name == "scores") * SPEED
+    expected = sum(seconds for name, seconds in cost.parts.items() if "frequencies" in name or name == "scores") * SPEED
     # Norms and positions, which are a large part of so small a model, are counted as matrices.
     assert operations_of(options) == pytest.approx(expected, rel=0.15)
 
@@ -88,8 +88,8 @@ def test_what_is_in_the_cache_is_not_counted(options):
     second = estimated(replace(options, output=options.output.with_name("second"), neighbours=3))
     assert not {"tokenizer", "word vectors"} & set(second.parts)
     assert second.parts["scores"] < 0.4 * first.parts["scores"], "the original model and two baselines were scored"
-    assert second.parts["unigram prior"] == pytest.approx(
-        first.parts["unigram priors of the result and of baselines"] / 3
+    assert second.parts["token frequencies for the result"] == pytest.approx(
+        first.parts["token frequencies for the result and for baselines"] / 3
     )
     assert second.unscored == pytest.approx(second.seconds - second.parts["scores"])
 
@@ -110,9 +110,11 @@ def test_an_estimate_without_weights_is_that_with_them_and_an_empty_cache(option
 
 
 def test_the_time_says_what_takes_it_and_how_to_save_it():
-    cost = TransferCost({"tokenizer": 6.4, "word vectors": 13.0, "unigram prior": 70.3, "scores": 111.0}, 90.0)
+    cost = TransferCost(
+        {"tokenizer": 6.4, "word vectors": 13.0, "token frequencies for the result": 70.3, "scores": 111.0}, 90.0
+    )
     assert cost.describe() == (
-        "about 3 min 20 s on this machine (scores 1 min 50 s, unigram prior 1 min 10 s); "
+        "about 3 min 20 s on this machine (scores 1 min 50 s, token frequencies for the result 1 min 10 s); "
         "without scores (`score=false`) 1 min 30 s"
     )
     assert "score" not in TransferCost({"tokenizer": 61.0}, 61.0).describe()

@@ -77,6 +77,13 @@ def test_a_tokenizer_that_cannot_be_loaded_is_rejected_before_the_model_is_read(
         run_transfer(replace(options, tokenizer=str(tmp_path / "given")))
 
 
+def test_a_tokenizer_that_a_model_cannot_use_is_rejected_before_the_weights_are_read(options, tmp_path):
+    pico.saved("bert", tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(VocabularyError, match="no mask token"):
+        run_transfer(replace(options, model=str(tmp_path / "bert"), tokenizer=options.model, method="fvt"))
+
+
 @pytest.mark.parametrize("template", ["{% for %}", "{% for a in range(10**9) %}x{% endfor %}", "{{ messages[7].x.y }}"])
 def test_a_damaged_chat_template_does_not_stop_a_transfer(options, tmp_path, template):
     (tmp_path / "model" / "chat_template.jinja").write_text(template)
@@ -257,6 +264,35 @@ def test_text_alone_gives_one_line_of_information_and_no_warning(options, caplog
     assert "a larger dictionary" not in caplog.text, "there is none to be larger"
 
 
+@pytest.mark.parametrize(("method", "change"), [("fvt", {"unigram_prior": True}), ("fullrand", {"seed": 1})])
+def test_after_an_interruption_while_writing_only_other_parameters_are_scored(options, method, change, monkeypatch):
+    options = replace(options, method=method, score=True)
+    scored: list[str] = []
+    measure = scores_module._measure
+    monkeypatch.setattr(scores_module, "_measure", lambda title, *rest: scored.append(title) or measure(title, *rest))
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as writing:
+        writing.setattr(run_module, "write_folder", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run_transfer(options)
+    assert [*dict.fromkeys(scored)] == ["original model", BASELINES["random"], BASELINES["shuffle"], method]
+    scored.clear()
+    again = run_transfer(options)
+    assert scored == []
+    fresh = scores_module.bits_per_byte(again.graft.model, again.graft.tokenizer, again_text(options)).value
+    assert again.scores[method] == pytest.approx(fresh, rel=1e-5)
+    run_transfer(replace(options, output=options.output.with_name("other"), **change))
+    assert method in scored
+
+
+def again_text(options):
+    evidence = checks.prepare_transfer(replace(options, output=options.output.with_name("unused")))
+    return evidence.held_out.sample_bytes(scores_module.sample_size(options.score_bytes, options.device))
+
+
 def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):
     run_transfer(replace(options, method="fvt"))
     assert not (cache / "mixture").exists()
@@ -373,8 +409,8 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
     second = scores("second", method="mean-resizing")
     assert len(measured) == 1
     assert {name: first[name] for name in BASELINES} == {name: second[name] for name in BASELINES}
-    scores("seed", seed=1)  # random rows and shuffled ones are others; the original model is the same
-    assert len(measured) == 3
+    scores("seed", seed=1)  # random rows and shuffled ones are others; the original model and rows of fvt are the same
+    assert len(measured) == 2
     scores("prior", unigram_prior=True)
     assert len(measured) == 3
     scores("text", score_bytes=50)
@@ -422,8 +458,10 @@ def test_the_log_says_which_model_gets_a_prior(options, caplog):
 
     with caplog.at_level(logging.INFO, "relexify"), report_to(reporter):
         run_transfer(replace(options, unigram_prior=True, score=True))
-    added = [description for description in descriptions if description.startswith("adding a unigram prior")]
-    assert added == [f"adding a unigram prior{model}" for model in ("", ": random rows", ": shuffled rows")]
+    added = [description for description in descriptions if description.startswith("adding token frequencies")]
+    assert added == [
+        f"adding token frequencies (unigram prior){model}" for model in ("", ": random rows", ": shuffled rows")
+    ]
     assert caplog.text.count("the unigram prior, how often the text has each token, changes the") == 1
 
 

@@ -130,6 +130,17 @@ def test_a_score_that_becomes_worse_on_new_text_is_called_unstable_once(scores, 
         )
 
 
+def test_a_warning_before_an_interruption_is_not_repeated_after_it(caplog):
+    state = TrainerState()
+    for step, score in enumerate([2.0, 1.5, 1.6, 1.7]):
+        state.log_history.append({monitor.BITS: score, "step": step})
+        state.global_step = step
+        resumed = _monitor(new_text_steps=40)  # a process of its own for every step
+        resumed.on_log(None, state, None, logs={monitor.BITS: score})
+    (warned,) = [message for message in caplog.messages if "unstable" in message]
+    assert warned.startswith("held-out text takes 1.600 bits per byte at step 2, 1.500 at step 1")
+
+
 def test_a_training_with_too_high_a_learning_rate_is_called_unstable(run_of, caplog):
     run = run_of()
     text = run.folder / "long.txt"

@@ -173,6 +173,15 @@ def test_a_training_that_keeps_its_best_model_is_judged_by_that(scores, outcome,
     assert said in verdict.reason
 
 
+@pytest.mark.parametrize(("new_text_steps", "outcome"), [(0, "overfitted"), (29, "overfitted"), (30, "unstable")])
+def test_a_training_that_saw_no_text_twice_is_not_called_overfitted(new_text_steps, outcome):
+    curve = Curve.of(point(10 * index, bits) for index, bits in enumerate([3.0, 1.4, 1.45, 1.5]))
+    verdict = judge_training(curve, curve.last.step, new_text_steps=new_text_steps)
+    assert verdict.outcome == outcome
+    assert ("not by overfitting, since no text was seen twice" in verdict.reason) == (outcome == "unstable")
+    assert "Held-out text takes 1.500 bits per byte, 3.000 at step 0 and 1.400 at step 10" in verdict.reason
+
+
 @pytest.mark.parametrize(("selected", "said"), [(20, ""), (10, " Step 10 has the best mean of both languages.")])
 def test_a_training_on_two_languages_is_judged_by_the_target_language_and_both_are_named(selected, said):
     scores = [(0, 1.0, 3.0), (10, 1.1, 2.0), (20, 1.8, 1.5)]

@@ -47,7 +47,7 @@ def grid(
     if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
     counts, heats = _parse_numbers(neighbours, "--neighbours"), _parse_numbers(temperatures, "--temperatures")
-    check_texts((read.corpus, None), (None, read.held_out))
+    check_texts((read.corpus, read.held_out))
     say_loading()
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
     from relexify.systems.transfer.grid.run import run_grid

@@ -173,7 +173,7 @@ def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
     check_name(read.model)
     if "transfer" in read.tables:
         check_names(read.tables["transfer"])
-    check_texts((read.corpus, None), (None, read.held_out))
+    check_texts((read.corpus, read.held_out))
     return read
 
 

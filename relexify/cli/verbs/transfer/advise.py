@@ -13,7 +13,7 @@ from relexify.cli import options as shared
 from relexify.cli.console import emit
 from relexify.cli.options import METHOD, RUN, chosen_device, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_next_steps, print_summary
+from relexify.cli.summary import print_next_steps, print_plan, print_summary
 from relexify.systems.transfer.defaults import (
     ADVICE_BATCH,
     ADVICE_BYTES,
@@ -56,6 +56,7 @@ def advise(
     device: shared.Device = "auto",
     seed: shared.Seed = 0,
     overwrite: shared.Overwrite = False,
+    dry_run: shared.DryRun = False,
     settings: shared.Settings = None,
 ) -> None:
     """Rank the initialisations for MODEL, a text and its evidence, and say which evidence is worth acquiring.
@@ -102,6 +103,11 @@ def advise(
     check_transfer(options.transfer, report_unused=False)
     planned_runs(options)
     shared.say_loading()
+    if dry_run:
+        from relexify.recipes.advise.dry_run import planned_advice
+
+        print_plan(planned_advice(options))
+        return
     from relexify.recipes.advise.run import run_advise
     from relexify.recipes.advise.summary import summarise_advice, transfer_command
 

@@ -89,7 +89,7 @@ def estimate(
         with bars():
             measured = measure_training(model, replace(options, micro_batch=first.micro_batch))
         # One GPU orthogonalises all matrices once, whatever the number of GPUs that is estimated.
-        _print_measured(measured, options.length, estimate_costs(model, options, gpu=gpu, gpus=1)[0])
+        _print_measured(measured, options.length, estimate_costs(model, options, gpu=gpu, gpus=1)[0], gpu)
     else:
         print_summary(["To measure how long it takes on this machine, add --measure."])
     emit(estimates=estimates, measured=measured)
@@ -119,18 +119,34 @@ def _estimate_row(estimate: Estimate) -> list[str]:
     ]
 
 
-def _print_measured(measured: Measured, length: int, estimated: Estimate) -> None:
-    """Print how fast this machine is, how long the training takes on it, and how well that uses it."""
-    reached = estimated.operations / estimated.tokens * measured.tokens_per_second
+def _print_measured(measured: Measured, length: int, estimated: Estimate, gpu: str) -> None:
+    """Print how fast this machine is, how long the training takes on it, and how that compares with the estimates.
+
+    Args:
+        measured: The measurement.
+        length: Tokens per sequence.
+        estimated: The estimate for one GPU.
+        gpu: Its name.
+    """
+    from relexify.training.cost.here import peak_share
+
+    on_gpu = measured.memory is not None
+    reached = estimated.operations / estimated.tokens * measured.tokens_per_second / measured.peak
+    expected = peak_share(estimated.utilisation, on_gpu=on_gpu)
+    seconds = estimated.tokens / measured.tokens_per_second
+    peak = _speed(measured.peak)
     text = (
-        f"Measured on this machine ({measured.device}), in {measured.steps} steps of {measured.batch} x {length}: "
-        f"{measured.tokens_per_second:,.0f} tokens/s, so that the training takes about "
-        f"{format_duration(estimated.tokens / measured.tokens_per_second)} here, without scoring. "
-        f"That is {_speed(reached)}, {reached / measured.peak:.0%} of a large matrix product ({_speed(measured.peak)})."
+        f"Measured on {measured.device if on_gpu else 'the CPU'} of this machine, in {measured.steps} steps of "
+        f"{measured.batch} x {length} with random weights and tokens: {measured.tokens_per_second:,.0f} tokens/s, so "
+        f"that the training takes about {format_duration(seconds)} here, without scoring. That uses {reached:.0%} of "
+        f"the speed of a large matrix product ({peak}); the estimate of relexify train assumes {expected:.0%}, which "
+        f"would take {format_duration(seconds * reached / expected)}. "
     )
     if measured.memory is not None:
-        text += f" Peak memory: {measured.memory / 1e9:,.1f} GB."
-    print_summary([text])
+        text += f"Peak memory: {measured.memory / 1e9:,.1f} GB, estimated {estimated.memory.total / 1e9:,.1f} GB. "
+    ratio = estimated.tokens_per_second / measured.tokens_per_second
+    fast = f"{ratio:,.{int(ratio < 10)}f} times as fast"
+    print_summary([f"{text}One {gpu.upper()}, as in the table, is estimated to be {fast}."])
 
 
 def _speed(operations: float) -> str:

@@ -18,15 +18,20 @@ def push(
     model: Annotated[Path, written("A folder written by relexify transfer, or train.")],
     repository: Annotated[str, typer.Argument(help="Its name on the Hub: USER/NAME.", show_default=False)],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    rewrite_card: Annotated[
+        bool,
+        typer.Option("--rewrite-card", help="Replace README.md by a new one even if it was edited; otherwise keep it."),
+    ] = False,
 ) -> None:
     """Upload MODEL with its model card and its report to the Hub; a broken graft is rejected.
 
-    Log in with `hf auth login` before, or set HF_TOKEN. Read README.md in the folder first: it becomes public.
+    Log in with `hf auth login` before, or set HF_TOKEN. Read README.md in the folder first: it becomes public. You can
+    edit it: an edited one is uploaded as it is.
 
     Example: relexify push gpt2-swahili-trained jane/gpt2-swahili
     """
     from relexify.reports.push import push as upload
 
-    commit = upload(model, repository, private=private)
+    commit = upload(model, repository, private=private, rewrite_card=rewrite_card)
     results.print(f"Uploaded: [bold]{escape(commit)}[/]", soft_wrap=True)
     emit(commit=commit)

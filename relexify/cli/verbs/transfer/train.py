@@ -134,7 +134,8 @@ def train(
     print_summary([*summarise_training(result), *recalled])
     print_model_folder(result.output)
     print_next_steps(after_training(result.output, notes, result.curve))
-    emit(training=result, verdict=judge_training(result.curve, result.selected))
+    verdict = judge_training(result.curve, result.selected, new_text_steps=result.new_text_steps)
+    emit(training=result, verdict=verdict)
 
 
 def _print_plan(model: str, output: Path, options: Training, seconds: float | None) -> None:

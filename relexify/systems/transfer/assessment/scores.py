@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from relexify.grafting import Graft, graft
 from relexify.methods.baselines import random, shuffle
 from relexify.methods.inputs import Inputs
+from relexify.methods.registry import METHODS
 from relexify.mixture import Mixture
 from relexify.pretrained.architecture import architecture_of
 from relexify.progress import report_under
@@ -72,7 +73,9 @@ def score_start(
 
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
         scores[mixture.method] = _cached_score(mixture.method, key, partial(score_baseline, mixture))
-    scores[options.method] = _measure(options.method, grafted.model, target, text, options.device)
+    # Cached too, since what follows may be interrupted, or fail because the disk is full.
+    measure = partial(_measure, options.method, grafted.model, target, text, options.device)
+    scores[options.method] = _cached_score("result", _result_key(options, original_key, grafted), measure)
     return scores
 
 
@@ -163,6 +166,15 @@ def _baseline_key(
         "keep_source": options.keep_source,
         "prior": counted_text,
     }
+
+
+def _result_key(options: Transfer, original_key: Mapping[str, object], grafted: Graft) -> Mapping[str, object]:
+    """Return everything that the score of the result depends on; its inner parameters are those of the source model."""
+    model, parts = grafted.model, grafted.model.state_dict()
+    if not METHODS[options.method].fresh_inner:
+        parts = {name: each for name, each in parts.items() if name in grafted.report.lexical}
+    config = {**model.config.to_dict(), "_name_or_path": None}
+    return {"original": original_key, "tokenizer": grafted.tokenizer, "config": config, "parts": parts}
 
 
 def _cache_entry(name: str, key: object) -> tuple[str, object]:

@@ -25,6 +25,20 @@ def test_an_advice_replaces_none_of_its_inputs(world, tmp_path):
     assert text.exists()
 
 
+def test_a_dry_run_of_an_advice_names_what_would_be_tried_and_writes_nothing(world, tmp_path):
+    output = tmp_path / "advice"
+    command = ("advise", world.gpt2, *world.text, "--dictionary", world.dictionary, "--output", output)
+    command += ("--text-bytes", 15_000, "--dry-run", "--json")
+    plan = json.loads(relexify(*command, "--method", "fvt", "--method", "blend").out)["plan"]
+    assert plan["tried"] == "fvt, blend, blend-without-dictionary, random"
+    assert plan["trained"] == "each of them for 20 steps of 4 x 128 tokens"
+    assert plan["text"].endswith(", 15 kB of it are used (--text-bytes)")
+    assert plan["evidence"] == "dictionary"
+    assert plan["time"].startswith("trainings: less than a minute for each; ")
+    assert json.loads(relexify(*command, "--steps", 0).out)["plan"]["trained"].startswith("nothing: held-out words")
+    assert not output.exists()
+
+
 def test_advice_ranks_methods_prints_the_command_and_is_found_again(world, tmp_path, monkeypatch):
     output = tmp_path / "advice"
     arguments = ("advise", world.gpt2, *world.text, "--dictionary", world.dictionary, "--output", output)

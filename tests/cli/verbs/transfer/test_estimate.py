@@ -6,7 +6,10 @@ import json
 import re
 import shutil
 
+from relexify.progress import format_duration
+from relexify.training.cost.estimate import estimate
 from relexify.training.cost.measuring import Measured
+from relexify.training.options import Training
 from tests.cli.command import relexify
 
 
@@ -21,8 +24,11 @@ def test_a_config_alone_is_estimated_and_measured(world, tmp_path):
     assert "--set lora_rank=16 --set inner_precision=bfloat16 --set checkpoint_activations=true" in shown.out
     assert "add --measure" not in shown.out
     last = shown.out.splitlines()[-1]
-    assert last.startswith("Measured on this machine (CPU), in 3 steps of 2 x 16: ")
+    assert last.startswith("Measured on the CPU of this machine, in 3 steps of 2 x 16 with random weights and tokens: ")
     assert re.search(r"tokens/s, so that the training takes about .* here, without scoring\.", last)
+    assert re.search(
+        r"the estimate of relexify train assumes 72%, which would take .*\. One A100, as in the table,", last
+    )
     # Not the scores of random weights, and nothing about a run that the user did not start.
     assert [line for line in shown.err.splitlines() if "loading torch" not in line] == []
     assert "add --measure" in relexify("estimate", tmp_path, *size).out
@@ -57,3 +63,15 @@ def test_what_is_measured_does_not_depend_on_the_number_of_gpus(world, monkeypat
     assert lines[0].startswith("Measured")
     assert "of a large matrix product (35.0 GFLOP/s)" in lines[0]
     assert lines[0] == lines[1]
+
+
+def test_a_measurement_is_compared_with_the_estimates_for_this_machine_and_for_a_gpu(world, monkeypatch):
+    peak = 1e6
+    measured = Measured("CPU", 3, 2, 100.0, None, peak)
+    monkeypatch.setattr("relexify.training.cost.measuring.measure_training", lambda *_: measured)
+    shown = relexify("estimate", world.gpt2, "--steps", "100", "--batch", "8", "--length", "8", "--measure").out
+    (one, *_) = estimate(world.gpt2, Training(steps=100, batch=8, length=8))
+    last = shown.splitlines()[-1]
+    assert "takes about 1 min 4 s here" in last
+    assert f"assumes 72%, which would take {format_duration(one.operations / (0.72 * peak))}. " in last
+    assert f"is estimated to be {one.tokens_per_second / 100:,.0f} times as fast." in last

@@ -196,6 +196,16 @@ def test_inspect_tells_translated_words_from_guessed_ones_by_their_weights(tmp_p
         assert [source["from"] for source in shown] == [evidence[0], "spelling"]
 
 
+def test_inspect_writes_a_part_of_a_character_in_the_same_way_everywhere(tmp_path):
+    spelling = Spelling(TokenizerFamily.BYTE_LEVEL)
+    weights, file = csr_array(np.array([[1.0]], np.float32)), tmp_path / "bytes.safetensors"
+    Mixture(weights, np.array([Origin.PIECES], np.uint8), "blend", ["Û"], ["Ġshu"], spelling, spelling).save(file)
+    for command in ((file,), (file, "shu")):
+        shown = relexify("inspect", *command).out
+        assert "'\\xdb'" in shown
+        assert "\\\\xdb" not in shown
+
+
 def test_inspect_says_where_the_list_of_sources_is_cut_and_what_the_others_weigh(transferred):
     folder, _ = transferred
     (token,) = json.loads(relexify("inspect", folder, "--sample", 1, "--sources", 1000, "--json").out)["tokens"]

@@ -11,6 +11,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS, TRANSLATIONS
 from relexify.pretrained.loading import load_config, load_tokenizer
+from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
 from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
@@ -138,7 +139,7 @@ def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokeniz
     lowered = Counter(word.lower() for word in words.elements())
     found = sum(target.lower() in lowered for _, target in lexicon.pairs)
     share = sum(lowered[word] for word in {target.lower() for _, target in lexicon.pairs}) / max(1, lowered.total())
-    size = f"the first {len(sample.encode()) / 1e6:.1f} MB of text"
+    size = f"the first {format_size(len(sample.encode()))} of text"
     if share < LITTLE_TEXT:
         logger.warning(
             "the words of the dictionary make up only %.1f %% of %s: it is small, or for another language, or spells "

@@ -123,10 +123,9 @@ def _score_text(
 
     options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)
     Corpus.open(held_out).ensure_text()
-    say_loading()
+    options = replace(options, device=chosen_device(options.device))
     from relexify.scoring import format_score
 
-    options = replace(options, device=chosen_device(options.device))
     with bars():
         scores = score_text(model, held_out, options)
     rows = [[score.metric, format_score(score), score.measured_on] for score in scores]

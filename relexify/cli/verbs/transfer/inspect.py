@@ -79,11 +79,13 @@ def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int
     found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
     described = [_describe(mixture, id, sources) for id in found]
     for token, kinds in zip(described, evidence_kinds(mixture, found, sources), strict=True):
-        shown = table(f"{token['token']!r} (id {token['id']}, {token['origin']})", "source token", "weight", "from")
+        name = _quote(mixture.target_spelling.read(mixture.target_tokens[token["id"]]))
+        shown = table(f"{name} (id {token['id']}, {token['origin']})", "source token", "weight", "from")
         shown.columns[2].justify = "left"
-        for source, kind in zip(token["sources"], kinds, strict=True):
+        names = [_quote(mixture.source_spelling.read(name)) for name, _ in mixture.sources(token["id"], sources)]
+        for source, kind, quoted in zip(token["sources"], kinds, names, strict=True):
             source["from"] = kind
-            shown.add_row(escape(repr(source["token"])), f"{source['weight']:.3f}", kind)
+            shown.add_row(escape(quoted), f"{source['weight']:.3f}", kind)
         if rest := mixture.sources(token["id"])[sources:]:
             shown.add_row(_count_others(len(rest)), f"{sum(weight for _, weight in rest):.3f}", "")
         print_table(shown)

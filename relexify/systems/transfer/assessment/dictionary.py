@@ -10,6 +10,7 @@ from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest_others, normalise_rows
+from relexify.systems.transfer.assessment.dictionary_verdict import FEWEST_WORDS
 from relexify.systems.transfer.assessment.start import DictionaryCheck
 from relexify.text import is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, encode_words, vocabulary_of
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["assess_dictionary", "example_entries", "related_translations"]
 
-FEWEST_WORDS = 300
-"""Among fewer words, the nearest is rarely a related one: on real text, correct dictionaries then look random."""
 _LONGEST_EXAMPLE = 40
 RANDOM_WORDS = 20
 """Random words that each neighbour is compared with."""

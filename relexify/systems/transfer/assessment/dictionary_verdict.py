@@ -9,8 +9,16 @@ import math
 
 from relexify.systems.transfer.assessment.start import DictionaryCheck
 
-__all__ = ["describe_doubtful_dictionary", "describe_sound_dictionary", "describe_useless_dictionary"]
+__all__ = [
+    "describe_doubtful_dictionary",
+    "describe_sound_dictionary",
+    "describe_untested_dictionary",
+    "describe_useless_dictionary",
+]
 
+FEWEST_WORDS = 300
+"""Translated words with a vector that a test needs. Among fewer, the nearest is rarely a related one: on real text,
+correct dictionaries then look random."""
 CHANCE_Z = 2.0
 """Standard errors above 0.5 that related translations must reach, unless `RELATED` is as near."""
 RELATED = 0.55
@@ -73,6 +81,17 @@ def describe_doubtful_dictionary(check: DictionaryCheck, corpus_bytes: int | Non
         f"{found}: related words have related translations in "
         f"{check.related:.1%} of {check.words:,} cases, give or take {_standard_error(check):.1%}. Chance gives 50%, "
         f"and {expected}. Read some of its entries, or try the text with and without it (relexify advise)."
+    )
+
+
+def describe_untested_dictionary(check: DictionaryCheck) -> str:
+    """Say that it is not known whether the translations of a dictionary are right, if they could not be tested."""
+    if check.related is not None:
+        return ""
+    return (
+        f"Whether the translations in the dictionary are right was not tested: of the words that are tokens and have a "
+        f"vector, it translates {check.words:,}, and the test needs {FEWEST_WORDS:,}. Read some of its entries, or "
+        "give a larger dictionary or a larger vocabulary."
     )
 
 

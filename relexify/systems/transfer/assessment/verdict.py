@@ -36,6 +36,7 @@ from relexify.systems.transfer.assessment import verdict_texts as texts
 from relexify.systems.transfer.assessment.dictionary_verdict import (
     describe_doubtful_dictionary,
     describe_sound_dictionary,
+    describe_untested_dictionary,
     describe_useless_dictionary,
 )
 from relexify.systems.transfer.assessment.start import Start, TextCoverage
@@ -209,17 +210,18 @@ def _doubt_dictionary(start: Start) -> Verdict | None:
 def _judge_scores(start: Start) -> Verdict:
     """Judge a start whose evidence could not be tested, by its score compared with rows without evidence."""
     own, gain = start.own_score, start.gain
+    untested = "" if start.dictionary is None else describe_untested_dictionary(start.dictionary)
     if own is None or gain is None:
-        return Verdict("unknown", texts.join(texts.describe_missing_scores(start.not_scored), _describe_missing(start)))
+        missing = texts.describe_missing_scores(start.not_scored)
+        return Verdict("unknown", texts.join(missing, untested, _describe_missing(start)))
     if gain >= GAIN:
         reason = texts.join(
             texts.describe_gain(own, start.baseline_scores, is_text_alone=_is_text_alone(start)),
             texts.compare_with_original(start, is_known=True),
         )
         return _doubt_tokenizer(start, Verdict("good", reason))
-    return Verdict(
-        "open", texts.join(texts.describe_no_gain(own, start.baseline_scores, gain), _describe_missing(start))
-    )
+    no_gain = texts.describe_no_gain(own, start.baseline_scores, gain)
+    return Verdict("open", texts.join(no_gain, untested, _describe_missing(start)))
 
 
 def _knows_language(start: Start, text: TextCoverage) -> bool:

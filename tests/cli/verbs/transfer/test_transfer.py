@@ -122,7 +122,7 @@ def test_second_run_reuses_tokenizer_mixture_and_scores_and_gives_the_same_bytes
     second = relexify("transfer", world.gpt2, tmp_path / "b", *options)
     assert first.status == second.status == 0, first.err
     assert "using the cached" not in first.err
-    assert second.err.count("using the cached") == 6, "tokenizer, mixture, prior and the scores of three models"
+    assert second.err.count("using the cached") == 7, "tokenizer, mixture, prior and the scores of four models"
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == kept
     assert "words that both languages write alike" in first.err
     for name in ("model.safetensors", "tokenizer.json"):

@@ -207,6 +207,10 @@ def test_a_small_dictionary_that_translates_enough_of_the_text_is_judged_by_the_
     assert judge(replace(GOOD, dictionary=check)).start == "good"
     reason = judge(replace(GOOD, dictionary=check, bits_per_byte=EQUAL)).reason
     assert "only 0.020 bits per byte better than without evidence, too little to tell" in reason
+    untested = "Whether the translations in the dictionary are right was not tested: .* translates 60, .* needs 300"
+    assert re.search(untested, reason)
+    assert re.search(untested, judge(replace(GOOD, dictionary=check, bits_per_byte={})).reason)
+    assert "not tested" not in judge(replace(GOOD, dictionary=replace(check, words=400, related=0.6))).reason
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def material(tmp_path_factory):
     swahili = ["".join(draw.choices(["sho", "mu", "ra", "ki", "te", "lo", "ba"], k=3)) for _ in words]
     swahili[::3] = words[::3]  # names and loanwords, which align vectors
     swahili[:4] = ["shule", "mtoto", "nchi", "maji"]
-    for name in ("gpt2", "gpt2-xl", "joint", "smollm2-uyghur"):
+    for name in ("gpt2", "gpt2-xl", "gpt2-brazilian", "joint", "smollm2-uyghur"):
         pico.saved("gpt2", root / name)
     for name in ("bert-base-cased", "bert-swahili", "english", "german"):
         pico.saved("bert", root / name)
@@ -214,7 +214,7 @@ def material(tmp_path_factory):
     WordVectors(donor.convert_ids_to_tokens(range(len(donor))), given).save(root / "rows.safetensors")
 
     texts = {
-        "swahili.txt sw.txt de.txt german.txt uyghur.txt luxembourgish.txt": (500, 3, swahili),
+        "swahili.txt sw.txt de.txt german.txt uyghur.txt luxembourgish.txt portugal.txt": (500, 3, swahili),
         "english.txt en.txt": (500, 4, words),
         "held.txt sw.held.txt": (50, 5, swahili),
         "held-en.txt": (50, 6, words),

@@ -79,9 +79,7 @@ def test_every_row_of_the_source_is_kept_and_its_text_scores_the_same(options, t
     assert any("the same as before" in part for part in shown if isinstance(part, str))
 
 
-def test_a_transfer_that_is_run_again_repeats_neither_its_prior_nor_its_scores(
-    options, tmp_path, monkeypatch
-):
+def test_a_transfer_that_is_run_again_repeats_neither_its_prior_nor_its_scores(options, tmp_path, monkeypatch):
     pico.saved("gpt2", tmp_path / "model")
     first = run_transfer(options)
     monkeypatch.setattr(prior, "find_unigram_prior", None)

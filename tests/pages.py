@@ -7,7 +7,13 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+
+
+def name_of(page: Path) -> str:
+    """Return a page's path within the documentation, as the navigation of the site has it, or else its name."""
+    return page.relative_to(DOCS).as_posix() if page.is_relative_to(DOCS) else page.name
 
 
 def commands(path: Path) -> list[list[str]]:

@@ -27,7 +27,7 @@ from relexify.recipes.file.settings import apply_settings, list_options
 from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, Training
 from relexify.training.plan import PLANS
 from relexify.training.rates import EMBEDDING_BETA1
-from tests.pages import PAGES, ROOT, commands
+from tests.pages import DOCS, PAGES, ROOT, commands, name_of
 
 RECIPES = list(shipped_recipes().values())
 COMMANDS: Any = typer.main.get_command(app)
@@ -40,8 +40,8 @@ TABLES = {
 }
 """The recipe table whose keys `--set` takes, by verb."""
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-each_text = pytest.mark.parametrize("path", [*PAGES, *RECIPES], ids=lambda path: path.name)
+each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+each_text = pytest.mark.parametrize("path", [*PAGES, *RECIPES], ids=name_of)
 
 
 @each_text
@@ -142,9 +142,11 @@ def test_links_lead_to_files_and_headings_that_exist(page):
 
 def test_the_site_has_every_page_and_no_page_links_to_files_outside_it():
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
-    pages = {page.name: page for page in (ROOT / "docs").glob("*.md")}
-    assert sorted(re.findall(r"\b[\w-]+\.md\b", nav)) == sorted(pages)
-    assert {name for name, page in pages.items() if "](../" in page.read_text()} == set()
+    pages = {name_of(page): page for page in DOCS.rglob("*.md")}
+    assert sorted(re.findall(r"\b[\w/-]+\.md\b", nav)) == sorted(pages)
+    for name, page in pages.items():
+        relative = [link for link in re.findall(r"\]\(([^)#\s]+)", page.read_text()) if "://" not in link]
+        assert [link for link in relative if not (page.parent / link).resolve().is_relative_to(DOCS)] == [], name
 
 
 def test_the_tests_of_the_checklist_exist_and_every_element_has_one():

@@ -60,7 +60,7 @@ steps than these, the rate of the embeddings falls faster: most rows then have o
 MOST_EPOCHS = 2.0
 """Times that a text is seen at most, unless requested otherwise. On 2 to 55 MB of text, with steps of 8 to 64 sequences
 and a quarter to all of these rates, scores on held-out text nearly always became worse when the text was seen for the
-third time (docs/results.md has all runs)."""
+third time (docs/results/plans.md has all runs)."""
 LEAST_BATCH = 8
 """Sequences that a step has at least, however little text there is."""
 PATIENCE = 4

@@ -21,7 +21,7 @@ from relexify.recipes.file.named import shipped_recipes
 from tests import pico
 from tests.cli.command import relexify
 from tests.evidence.vectors.fasttext_file import FastTextFile
-from tests.pages import PAGES, commands
+from tests.pages import PAGES, commands, name_of
 
 COMMANDS: Any = typer.main.get_command(app)
 TRAINING = ("--steps", "2", "--batch", "4", "--length", "16", "--set", "report_to=[]")
@@ -86,9 +86,10 @@ MEANT_ON_PAGE = {
     "evaluation.md": {"MODEL": "bert-base-cased"},
     "advise.md": {"--dictionary swahili.txt": "en-sw.tsv", "en6.txt": "english.txt"},
     "extension.md": {"--dictionary swahili.txt": "en-sw.tsv"},
-    "results.md": {
-        "MODEL": "gpt2-swahili-trained",
-        "GRAFTED": "gpt2-swahili",
+    "results/encoders.md": {"MODEL": "gpt2-swahili-trained", "GRAFTED": "gpt2-swahili"},
+    "results/sub-embeddings.md": {"all-minilm-l6-v2": "bert-base-cased"},
+    "results/trelm.md": {
+        "OUTPUT": "bert-de",
         "all-minilm-l6-v2": "bert-base-cased",
         "--word music": "river",
         "--vectors en.safetensors": "cc.en.300.bin",
@@ -171,7 +172,7 @@ def filled(words: list[str], page: Path) -> list[str]:
         return INSTEAD[line].split()
     if words[0] == "advise":  # one method is enough
         words = re.sub(r" --method \S+", "", line).split()
-    meant = MEANT | MEANT_ON_PAGE.get(page.name, {})
+    meant = MEANT | MEANT_ON_PAGE.get(name_of(page), {})
     pairs = zip([None, *words], words, strict=False)
     return [meant.get(f"{before} {word}", meant.get(word, word)) for before, word in pairs]
 
@@ -338,7 +339,7 @@ def folder(started, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
 def test_the_commands_of_a_page_succeed_one_after_the_other(page, folder, capsys):
     for words in runnable(page):
         given = filled(words, page)
@@ -348,7 +349,7 @@ def test_the_commands_of_a_page_succeed_one_after_the_other(page, folder, capsys
         if given[0] in OUTPUT and Path(given[OUTPUT[given[0]]]).is_dir():
             shutil.rmtree(given[OUTPUT[given[0]]])  # that of an alternative on the same page
         outcome = relexify(*given, *shortened(given))
-        assert outcome.status == 0, f"{page.name}: relexify {' '.join(words)}: {outcome.err}"
+        assert outcome.status == 0, f"{name_of(page)}: relexify {' '.join(words)}: {outcome.err}"
         if printed is not None:
             printed.write_text(outcome.out)
     if page.name == "tutorial.md":

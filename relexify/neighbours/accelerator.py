@@ -1,9 +1,9 @@
 """The search on an accelerator: a first pass in half precision, and exact products for the remaining candidates.
 
 As on a CPU (`search.py`), a bound ε on the error of the first pass determines which products must be computed exactly:
-if t is the k-th largest product of a row, a key below t − 2ε is not one of the k nearest. Here, exact products are
-computed for a fixed number of candidates in every row, and for the whole row if that number is too small, or not
-smaller than the row. Duplicate rows are searched separately, because finding the duplicates would take longer.
+if t is the k-th largest approximate product of a row, a key below t − 2ε is not one of the k nearest. Here, exact
+products are computed for a fixed number of candidates in every row, and for the whole row if that number is too small,
+or not smaller than the row. Duplicate rows are searched separately, because finding them would take longer.
 
 All queries and keys are on the device; the memory for everything else depends neither on their number nor on k.
 """

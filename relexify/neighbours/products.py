@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Product", "float32_product", "int8_product"]
 
-Product = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Takes queries [b × d], and returns their products with all keys, float32 [b × m], and the largest possible error of a
-product in every row [b]. Both are scaled by a factor that differs between rows, so only products of one row can be
-compared. The next call in the same thread overwrites the products, because allocating memory for every block would take
-half as long as computing them."""
+Product = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Takes queries [b × d], and returns scores, float32 [b × m], their largest possible errors [b], and factors [b].
+
+A score differs by at most the error of its row from the factor of its row times the exact product, also if this is
+rounded to float32. The next call in the same thread overwrites the scores, because allocating memory for every block
+would take half as long as computing them."""
 
 LEVELS = 127
 """Largest 8-bit integer; −128 is not used, so that the range is symmetric."""
@@ -37,13 +38,12 @@ LEVELS = 127
 def float32_product(keys: np.ndarray) -> Product:
     """Return the product with keys [m × d] in float32."""
     transposed, longest = keys.T, _lengths(keys).max()
-    # To first order, a sum of d products has a relative error of at most d ε/2, in any order of summation; using d ε
-    # covers the remaining errors.
-    error = keys.shape[1] * np.finfo(np.float32).eps * longest
+    error = _rounding_errors(keys.shape[1]) * longest
     buffer = _RowBuffer(len(keys), np.float32)
 
-    def multiply(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.matmul(queries, transposed, out=buffer.rows(len(queries))), _lengths(queries) * error
+    def multiply(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        scores = np.matmul(queries, transposed, out=buffer.rows(len(queries)))
+        return scores, _lengths(queries) * error, np.ones(len(queries))
 
     return multiply
 
@@ -64,15 +64,15 @@ def int8_product(keys: np.ndarray) -> Product | None:
         rounding = max(rounding, _lengths(block - rounded * key_scales[start : start + 4096, None]).max())
     product_with_codes = integer_product(codes)
 
-    def multiply(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def multiply(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rounded, scales = _rounded(queries)
         products = product_with_codes(rounded)
         products *= key_scales
         values = rounded * scales[:, None]
         error = _lengths(queries - values) * longest + _lengths(values) * rounding
         # Float32 also rounds the bound itself, sums above 2^24 and the products with scales.
-        error += queries.shape[1] * np.finfo(np.float32).eps * _lengths(queries) * longest
-        return products, error / scales
+        error += _rounding_errors(queries.shape[1]) * _lengths(queries) * longest
+        return products, error / scales, 1 / scales.astype(np.float64)
 
     return multiply
 
@@ -180,6 +180,16 @@ def _pack(weights: torch.Tensor) -> object:
         return torch.ops.quantized.linear_prepack(weights, None)
     finally:
         torch.backends.quantized.engine = engine
+
+
+def _rounding_errors(width: int) -> float:
+    """Return how much float32 changes a sum of products, relative to the lengths of the factors.
+
+    To first order, a sum of d products has a relative error of at most d ε/2, in any order of summation; d ε covers the
+    remaining errors. 2 ε more cover the rounding of exact products, so that all keys with the same rounded product are
+    found.
+    """
+    return (width + 2) * float(np.finfo(np.float32).eps)
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:

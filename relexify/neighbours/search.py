@@ -1,13 +1,14 @@
 """Exact nearest neighbours by cosine, in blocks: the matrix queries × keys is never held in memory.
 
 A first pass computes the products of a block of queries with all keys, in float32 or lower precision, with a bound ε on
-their error (`products.py`). If t is the k-th largest product of a row, the k largest exact products are at least t − ε,
-so a key whose approximate product is below t − 2ε is not among them. All other keys are candidates, whose products are
-computed again in float64. The result is therefore bit-identical for all first passes.
+their error (`products.py`). For k keys with large approximate products, the exact ones are computed in float64. If t is
+the smallest of these, the k largest exact products are at least t, so a key whose approximate product is below t − ε is
+not among them. All other keys are candidates, and their exact products are computed too. The result is therefore
+bit-identical for all first passes.
 
-The columns of a block are divided into groups, and t is the k-th largest of their maxima. Candidates are in groups
-whose maximum is large enough. One streaming pass for the maxima and a few small selections thus replace a selection
-over the whole row. Duplicate rows are searched only once.
+The columns of a block are divided into groups, and the k keys are the largest of the k groups with the largest maxima.
+Candidates are in groups whose maximum is large enough. One streaming pass for the maxima and a few small selections
+thus replace a selection over the whole row. Duplicate rows are searched only once.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ BLOCK_BYTES = 48 << 20
 fewer passes over the keys; twice as much took 1.15 times as long on two cores of a Xeon."""
 COPIED_BYTES = 96 << 20
 """Maximum size of the copies of the keys that 8-bit products may take for every thread."""
-EXPECTED_CANDIDATES = 8
-"""Expected number of candidates for each of the k neighbours. Low precision gives more; this affects only the speed."""
+EXPECTED_CANDIDATES = 4
+"""Expected number of candidates for each of the k neighbours. This affects only the speed."""
 LARGE = 2**36
 """Number of multiplications from which low precision is tried: a few seconds of work, more than importing torch."""
 TRIAL_QUERIES = 64
@@ -187,46 +188,79 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
 
 def _search_block(queries: np.ndarray, keys: np.ndarray, k: int, product: Product) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns and the values of the k largest products of every query, in order."""
-    scores, errors = product(queries)
-    rows, columns = _candidates(scores, 2 * errors, k)
+    scores, errors, factors = product(queries)
+    maxima = _group_maxima(scores, k)
+    likely, likely_scores = _largest_of_groups(scores, maxima, k)
+    least = np.array([_exact_products(queries[row], keys, likely[row]).min() for row in range(len(queries))])
+    # The likely keys are candidates themselves, also for a product that is tried and does not keep its bound.
+    lowest = np.minimum(least * factors - errors, likely_scores.min(axis=1))
+    is_zero = np.all(queries == 0, axis=1)
+    lowest[is_zero] = np.inf  # all products of a zero query are equal, so it needs no candidates
+    rows, columns = _candidates(scores, maxima, lowest)
     best = np.empty((len(queries), k), dtype=np.int64)
     values = np.empty((len(queries), k), dtype=np.float32)
     ends = np.searchsorted(rows, np.arange(1, len(queries) + 1))
     for row, (start, end) in enumerate(pairwise((0, *ends))):
-        query = queries[row].astype(np.float64)
-        in_row = columns[start:end] if query.any() else np.arange(k)  # all products of a zero query are equal
-        blocks = (in_row[first : first + 4096] for first in range(0, len(in_row), 4096))
-        exact = np.concatenate([keys.take(block, axis=0).astype(np.float64) @ query for block in blocks])
-        exact = exact.astype(np.float32)
+        in_row = np.arange(k) if is_zero[row] else columns[start:end]
+        exact = _exact_products(queries[row], keys, in_row).astype(np.float32)
         order = np.argsort(-exact, kind="stable")[:k]  # ties in order of the columns
         best[row], values[row] = in_row[order], exact[order]
     return best, values
 
 
-def _candidates(scores: np.ndarray, margins: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns of all scores that may be among the k largest of their row.
+def _exact_products(query: np.ndarray, keys: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the products of a query with some keys, in float64."""
+    wide = query.astype(np.float64)
+    blocks = (columns[first : first + 4096] for first in range(0, len(columns), 4096))
+    return np.concatenate([keys.take(block, axis=0).astype(np.float64) @ wide for block in blocks])
+
+
+def _group_maxima(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return the largest score of every group of columns, [b × groups]; there are at least k groups.
+
+    Group g contains the columns g, g + groups, g + 2 · groups, …, so that adjacent maxima are computed from adjacent
+    scores in memory.
+    """
+    keys = scores.shape[1]
+    # This number of groups makes the selection among the maxima and that among the members of groups equally small.
+    groups = min(max(k, round(sqrt(keys * k * EXPECTED_CANDIDATES))), keys)
+    whole = keys - keys % groups
+    maxima: np.ndarray = scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1)
+    rest = scores[:, whole:]  # the first groups have one more member than the others
+    np.maximum(maxima[:, : rest.shape[1]], rest, out=maxima[:, : rest.shape[1]])
+    return maxima
+
+
+def _largest_of_groups(scores: np.ndarray, maxima: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return column and value of the largest score in each of the k groups with the largest maxima, [b × k] each."""
+    keys, groups = scores.shape[1], maxima.shape[1]
+    group_of = np.argpartition(maxima, groups - k, axis=1)[:, groups - k :]
+    first = np.arange(len(scores))[:, None] * keys + group_of
+    largest = np.take_along_axis(maxima, group_of, axis=1)
+    columns = group_of.copy()
+    for start in range(0, keys, groups):
+        # Some groups have no member in the last step; the number that is read in its place is ignored.
+        is_largest = (scores.take(first + start, mode="clip") == largest) & (group_of < keys - start)
+        columns[is_largest] = group_of[is_largest] + start
+    return columns, largest
+
+
+def _candidates(scores: np.ndarray, maxima: np.ndarray, lowest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of all scores that are at least the lowest of their row.
 
     Pairs are sorted by row, then by column.
 
     Args:
         scores: [b × m].
-        margins: How far a score may be below the k-th largest maximum of a group in its row [b].
-        k: Number of scores to find.
+        maxima: The largest score of every group [b × groups].
+        lowest: For every row [b].
     """
-    keys = scores.shape[1]
-    # Group g contains the columns g, g + groups, g + 2 · groups, …. This number of groups makes the selection among the
-    # maxima and that among the members of the remaining groups equally small.
-    groups = min(max(k, round(sqrt(keys * k * EXPECTED_CANDIDATES))), keys)
-    whole = keys - keys % groups
-    maxima = scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1)
-    rest = scores[:, whole:]  # the first groups have one more member than the others
-    np.maximum(maxima[:, : rest.shape[1]], rest, out=maxima[:, : rest.shape[1]])
-    lowest = np.partition(maxima, groups - k, axis=1)[:, groups - k] - margins
+    keys, groups = scores.shape[1], maxima.shape[1]
+    lowest = np.nextafter(lowest.astype(np.float32), np.float32(-np.inf))  # compared faster than float64
     rows, group_of = np.nonzero(maxima >= lowest[:, None])
     limits, first = lowest[rows], rows * keys + group_of
     candidate_rows, candidate_columns = [], []
     for start in range(0, keys, groups):
-        # Some groups have no member in the last step; the number that is read in its place is ignored.
         members = scores.take(first + start, mode="clip")
         large = np.flatnonzero((members >= limits) & (group_of < keys - start))
         candidate_rows.append(rows[large])

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import sparse
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, RelexifyError, first_line
 from relexify.grafting.graft import GraftReport, is_tied, read_report
 from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin
+from relexify.neighbours import normalise_rows
 from relexify.pretrained.architecture import (
     architecture_of,
     declares_tied_embeddings,
@@ -37,6 +39,14 @@ _SAME_WEIGHTS = 0.01
 """Two rows of a mixture whose absolute differences sum to at most this may give the same row in half precision."""
 _SAMPLE = 500
 """Number of tokens whose text is encoded and decoded for the round trip."""
+_COMPARED, _FEWEST_COMPARED = 1000, 50
+"""Number of tokens whose rows are compared with that of a token with a similar mixture, and the fewest that tell
+anything. In intact grafts to German, Swahili, Uyghur and Chinese, at least 99.6 % of these rows are more similar than
+random ones; with permuted rows, 48.7 %."""
+_SIMILAR = 0.5
+"""Smallest cosine of similar mixtures."""
+_CHANCE_Z = 3.0
+"""Standard errors above one half that the share of similar rows must reach."""
 _TEMPLATE_TOKEN = re.compile(r"<\|[^<>|\s]+\|>")
 
 
@@ -87,6 +97,7 @@ def check(folder: str | Path) -> list[CheckResult]:
         CheckResult("finite values", tuple(_nonfinite(model, vocabulary))),
         CheckResult("zero rows", tuple(_zero_rows(model, mixture))),
         CheckResult("duplicate rows", tuple(_duplicate_rows(model, mixture))),
+        CheckResult("order of rows", tuple(_misplaced_rows(model, mixture))),
         CheckResult("tied embeddings", tuple(_compare_tying(model, report))),
         CheckResult(
             "special tokens",
@@ -162,6 +173,41 @@ def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
         return mixture.fallback in (Fallback.MEAN, Fallback.NEAR_MEAN)  # in bfloat16, NEAR_MEAN is rounded to the mean
     difference = mixture.weights[[first]] - mixture.weights[[second]]
     return bool(abs(difference).sum() <= _SAME_WEIGHTS)
+
+
+def _misplaced_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
+    """Find out whether rows belong to other tokens: then tokens with similar mixtures have unrelated rows."""
+    pairs = _similar_tokens(mixture)
+    rows = weight_rows(model.get_input_embeddings())[: len(mixture)].astype(np.float32)
+    if len(pairs) < _FEWEST_COMPARED or not np.isfinite(rows).all():
+        return
+    rows = normalise_rows(rows - rows.mean(axis=0))
+    first, second = pairs.T
+    others = np.random.default_rng(0).permutation(second)
+    share = float(((rows[first] * rows[second]).sum(axis=1) > (rows[first] * rows[others]).sum(axis=1)).mean())
+    if share < 0.5 + _CHANCE_Z * 0.5 / len(pairs) ** 0.5:
+        yield (
+            "the embeddings do not belong to their tokens: those of tokens with similar mixtures are more similar than "
+            f"random ones in {share:.0%} of {len(pairs)} cases, and chance gives 50%"
+        )
+
+
+def _similar_tokens(mixture: Mixture) -> np.ndarray:
+    """Return a sample of tokens, each with the one whose mixture is the most similar, but not equal, [pairs × 2]."""
+    ids = np.flatnonzero(mixture.known)
+    weights = mixture.weights[ids].astype(np.float64)
+    lengths = np.sqrt(np.asarray(weights.multiply(weights).sum(axis=1)).ravel())
+    weights = sparse.csr_array(sparse.diags_array(1 / np.maximum(lengths, np.finfo(float).tiny)) @ weights)
+    sample = np.random.default_rng(0).permutation(len(ids))[:_COMPARED]
+    cosines = sparse.csr_array(weights[sample] @ weights.T)
+    cosines.data[cosines.data > 1 - _SAME_WEIGHTS] = 0  # the token itself, and tokens with an equal mixture
+    pairs = []
+    for row, token in enumerate(sample):
+        columns = slice(cosines.indptr[row], cosines.indptr[row + 1])
+        values = cosines.data[columns]
+        if values.size and values.max() >= _SIMILAR:
+            pairs.append((ids[token], ids[cosines.indices[columns][values.argmax()]]))
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _compare_tying(model: PreTrainedModel, report: GraftReport) -> Iterator[str]:

@@ -108,6 +108,10 @@ def copy_row(token: int) -> Callable[[torch.Tensor], None]:
     return change
 
 
+def permute_rows(rows: torch.Tensor) -> None:
+    rows[10:] = rows[10:].flip(0)
+
+
 def forget_decoder(tokenizer: dict) -> None:
     tokenizer["decoder"] = None
 
@@ -120,6 +124,7 @@ BROKEN = {
     "a row is zero": ("gpt2", change_rows(lambda rows: rows[300].fill_(0)), "zero rows", "of 1 tokens is zero"),
     "two rows are equal": ("gpt2", change_rows(copy_row(300)), "duplicate rows", "their mixtures differ"),
     "two copied rows are equal": ("gpt2", change_rows(copy_row(40)), "duplicate rows", "their mixtures differ"),
+    "rows are permuted": ("gpt2", change_rows(permute_rows), "order of rows", "do not belong to their tokens"),
     "embeddings are untied": ("gpt2", untie, "tied embeddings", "are separate now"),
     "embeddings are tied": (
         "llama untied",

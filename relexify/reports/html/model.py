@@ -193,10 +193,12 @@ def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
     ranked = sorted(start.bits_per_byte.items(), key=lambda entry: entry[1])
     ordered = {BASELINES.get(name, name): score for name, score in ranked}
     sample = f"{start.text.bytes:,} bytes of held-out text" if start.text is not None else "held-out text"
+    frequencies = "They know how often the text has each token, from the unigram prior. " if start.has_prior else ""
     about = (
         f"Bits that the model needs to predict a byte, measured on {sample} in windows of at most {WINDOW} tokens: "
         "further left is better, and the axis does not begin at zero. Random rows are drawn at random, shuffled rows "
-        "are the model's own rows at random tokens. Both use neither evidence nor spelling nor the tokens that both "
+        "are the model's own rows at random tokens. "
+        f"{frequencies}Both use neither evidence nor spelling nor the tokens that both "
         "vocabularies share, so the difference to them is what all of these gain together. The order may change in "
         "training: rows without evidence learn more slowly."
     )

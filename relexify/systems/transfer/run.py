@@ -124,6 +124,7 @@ def run_transfer(
     # A model that does not fit into memory is grafted and written, but cannot be run for a prior or for scores.
     shortage = memory_shortage(grafted.model, options.device)
     prior = _add_prior(options, grafted, texts, shortage)
+    start = replace(start, has_prior=prior is not None)
     source_scores: Mapping[str, float] = {}
     if options.score and shortage is None:
         source_scores = score_source_language(options, inputs, source.model, grafted.model)

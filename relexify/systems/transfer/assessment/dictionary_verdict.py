@@ -30,6 +30,9 @@ text: 0.527 with 1.5 MB of Uyghur."""
 LITTLE_TEXT = 0.05
 """Share of the text that a dictionary for its language translates at least, unless it is small; those of other
 languages match 2 to 4 %, by names and short words, and the method then guesses the other tokens from these few."""
+UNMATCHED_TEXT = 0.12
+"""As `LITTLE_TEXT`, for a dictionary whose entries hardly match (`MATCHES`) and whose translations could not be tested:
+those of three other languages together translate 6.5 % of a Swahili text, correct ones 17 % or more."""
 LARGE = 5_000
 """Fewest entries of a dictionary that is not called small."""
 MATCHES, FEWEST_FREQUENT = 0.05, 20
@@ -46,9 +49,15 @@ def describe_sound_dictionary(check: DictionaryCheck) -> str:
     """Say that the translations of a dictionary make sense, if they do."""
     if check.related is None or round(check.related, 3) < RELATED:  # as it is reported
         return ""
-    return (
+    sound = (
         f"The dictionary translates {check.text_share:.0%} of the text, and its translations make sense: related "
         f"words have related translations in {check.related:.1%} of {check.words:,} cases, and 50% is chance."
+    )
+    if check.related >= RELATED + CHANCE_Z * _standard_error(check):
+        return sound
+    return (
+        f"{sound} This is hardly more than the {RELATED:.0%} that are needed, give or take "
+        f"{_standard_error(check):.1%}, so a part of them may be wrong: read some of its entries."
     )
 
 
@@ -97,7 +106,8 @@ def describe_untested_dictionary(check: DictionaryCheck) -> str:
 
 def describe_useless_dictionary(check: DictionaryCheck) -> str:
     """Say that a dictionary is probably for another language, or that its translations look random, if so."""
-    if check.text_share < LITTLE_TEXT and not _is_small(check):
+    limit = LITTLE_TEXT if check.related is not None else UNMATCHED_TEXT
+    if check.text_share < limit and not _is_small(check):
         tested = (
             f" Of its {check.frequent:,} entries with a frequent word of the model's language, {check.matches:,} "
             f"{'has' if check.matches == 1 else 'have'} a translation that is a token of the text."

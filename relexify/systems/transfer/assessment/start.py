@@ -34,7 +34,7 @@ BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", 
 
 _SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
 _NOT_SCORED, _EXTENSION, _CORPUS, _GIVEN = "not_scored", "extension", "corpus_bytes", "given_evidence"
-_BITEXT, _TRAINED = "bitext_check", "trained_vocabulary"
+_BITEXT, _TRAINED, _PRIOR = "bitext_check", "trained_vocabulary", "unigram_prior"
 """Keys in `relexify.json`."""
 
 
@@ -142,6 +142,7 @@ class Start:
         given: Names of the options with evidence that were given; None if they are not known.
         bitext: The check of the parallel text; None if the method reads none.
         trained_vocabulary: Whether the vocabulary was trained on the text, so that its size was chosen for it.
+        has_prior: Whether the model and the baselines have a unigram prior.
     """
 
     method: str
@@ -157,6 +158,7 @@ class Start:
     given: Sequence[str] | None = None
     bitext: BitextCheck | None = None
     trained_vocabulary: bool = False
+    has_prior: bool = False
 
     @property
     def own_score(self) -> float | None:
@@ -196,7 +198,7 @@ class Start:
         return "held-out text" if self.bits_per_byte or self.not_scored else "the corpus"
 
     def as_notes(self) -> dict[str, Any]:
-        """Return the entries of `relexify.json`, besides those that a graft writes."""
+        """Return the entries of `relexify.json`, besides those of the graft and of the prior."""
         return {
             "fallback": self.fallback,
             "alignment": self.alignment,
@@ -230,6 +232,7 @@ class Start:
             given=notes.get(_GIVEN),
             bitext=read_as(BitextCheck, bitext) if bitext else None,
             trained_vocabulary=notes.get(_TRAINED, False),
+            has_prior=bool(notes.get(_PRIOR)),
         )
 
 

@@ -49,8 +49,8 @@ _ORIGINS = {
     "precomputed": "computed by the method, not mixed",
 }
 """Origins of rows, and what a row is then made from."""
-_MEANINGS = {"random": ": drawn at random, no evidence", "shuffle": ": the model's own, at random tokens"}
-"""What the baselines are, after their names."""
+_MEANINGS = {"random": "drawn at random", "shuffle": "the model's own, at random tokens"}
+"""What the rows of baselines are."""
 
 _HEADLINES = {
     "good": "This is a good start.",
@@ -150,7 +150,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         summary += _summarise_extension(start.extension)
     if start.bits_per_byte:
         rows = [
-            [BASELINES.get(name, name) + _MEANINGS.get(name, ""), f"{value:.3f}"]
+            [_describe_rows(name, has_prior=start.has_prior), f"{value:.3f}"]
             for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
         ]
         scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
@@ -159,6 +159,13 @@ def _summarise(start: Start) -> list[ResultTable | str]:
     verdict = judge(start)
     headline = _HEADLINES[verdict.start] if verdict.is_needed else "A transfer is probably not needed."
     return [*summary, f"{headline} {verdict.reason}"]
+
+
+def _describe_rows(name: str, *, has_prior: bool) -> str:
+    """Return what the embeddings of an initialisation are; `has_prior` says whether those of baselines have a prior."""
+    if name not in _MEANINGS:
+        return BASELINES.get(name, name)
+    return f"{BASELINES[name]}: {_MEANINGS[name]}{', with token frequencies' if has_prior else ''}"
 
 
 def _origins_table(start: Start) -> ResultTable:

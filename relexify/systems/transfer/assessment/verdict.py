@@ -190,7 +190,8 @@ def _accept_evidence(start: Start) -> Verdict | None:
     baselines = ""
     if start.best_baseline is not None:
         is_small = start.gain is not None and start.gain < GAIN
-        baselines = texts.describe_baseline_score(start.best_baseline, small_gain=start.gain if is_small else None)
+        small_gain = start.gain if is_small else None
+        baselines = texts.describe_baseline_score(start.best_baseline, small_gain=small_gain, has_prior=start.has_prior)
     return _doubt_tokenizer(start, Verdict("good", texts.join(passed, texts.compare_with_original(start), baselines)))
 
 

@@ -166,14 +166,16 @@ def expect_without_dictionary(own: float) -> str:
     )
 
 
-def describe_baseline_score(best: float, *, small_gain: float | None) -> str:
+def describe_baseline_score(best: float, *, small_gain: float | None, has_prior: bool) -> str:
     """Say how rows without evidence score, and what a gain over them says if it is small.
 
     Args:
         best: The better one of the baseline scores.
         small_gain: The gain if it is small or negative, else None.
+        has_prior: Whether they have a unigram prior.
     """
-    others = f"Rows without evidence (random or shuffled) need {best:.3f}."
+    known = ", which know how often the text has each token" if has_prior else ""
+    others = f"Rows without evidence (random or shuffled{known}) need {best:.3f}."
     if small_gain is None:
         return others
     less = "they need less" if small_gain < 0 else "they need hardly more"

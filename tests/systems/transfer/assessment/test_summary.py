@@ -94,7 +94,7 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     ]
     scores = rows["Before training, 30,000 bytes of held-out text (lower is better)"]
     assert scores[1] == ["original model and tokenizer", "3.351"]
-    assert scores[2] == ["random rows: drawn at random, no evidence", "3.300"]
+    assert scores[2] == ["random rows: drawn at random", "3.300"]
     assert ["share of the text that they make up", "31.0%"] in rows["Dictionary"]
     assert ["related words with related translations (chance: 50%)", "71.0% of 300"] in rows["Dictionary"]
     assert rows["Parallel text"][1:] == [
@@ -106,6 +106,16 @@ def test_the_summary_compares_with_the_original_model_and_shows_shares_of_the_te
     ]
     assert verdict.startswith("This is a good start.")
     assert summarise_notes({"trained_from": "elsewhere"}) == []
+
+
+def test_baselines_with_a_unigram_prior_are_said_to_have_the_token_frequencies():
+    *tables, verdict = summarise_notes(NOTES | {"unigram_prior": {"tokens": 400}})
+    scores = next(table.rows for table in tables if table.title.startswith("Before training"))
+    assert [name for name, _ in scores[2:4]] == [
+        "random rows: drawn at random, with token frequencies",
+        "shuffled rows: the model's own, at random tokens, with token frequencies",
+    ]
+    assert "(random or shuffled, which know how often the text has each token) need 3.300" in verdict
 
 
 def test_the_headline_says_if_no_transfer_is_needed():

@@ -158,6 +158,21 @@ def test_a_doubtful_dictionary_is_judged_with_its_error_the_size_of_the_text_and
     assert "Rows without evidence need less before training (2.820, against 2.900 bits per byte)" in worse.reason
 
 
+@pytest.mark.parametrize(("related", "words", "is_near"), [(0.557, 364, True), (0.617, 2_127, False)])
+def test_a_dictionary_that_hardly_reaches_the_threshold_is_said_to(related, words, is_near):
+    verdict = judge(replace(GOOD, dictionary=DictionaryCheck(400, 0.17, words, related)))
+    assert verdict.start == "good"
+    assert ("hardly more than the 55% that are needed, give or take 1.5%" in verdict.reason) == is_near
+
+
+@pytest.mark.parametrize(
+    ("text_share", "matches", "start"), [(0.065, 33, "poor"), (0.065, 5_000, "good"), (0.17, 33, "good")]
+)
+def test_a_dictionary_whose_entries_hardly_match_is_not_judged_by_the_scores(text_share, matches, start):
+    check = DictionaryCheck(179, text_share, 179, None, entries=100_000, frequent=24_162, matches=matches)
+    assert judge(replace(GOOD, dictionary=check)).start == start
+
+
 def test_a_useless_dictionary_is_shown_as_it_was_read():
     read = ["die → n."]
     check = DictionaryCheck(1, 0.01, words=0, related=None, entries=4_000, frequent=900, matches=1, examples=read)

@@ -263,7 +263,7 @@ def test_an_output_may_lie_in_the_folder_of_a_model(world, tmp_path):
 
 
 def test_messages_spell_options_as_the_command_does():
-    names = OptionNames(frozenset(["held_out", "overwrite"]))
+    names = OptionNames(frozenset(["held_out", "overwrite"]), table="transfer")
     message = "give text (`held_out`), or do not score (`score=false`), or set `neighbours`; see `Corpus.open`"
     assert names.spell(message) == (
         "give text (--held-out), or do not score (--set score=false), or set --set neighbours=…; see `Corpus.open`"
@@ -281,7 +281,32 @@ def test_messages_spell_options_as_the_command_does():
     ],
 )
 def test_only_names_of_options_are_spelled_in_another_way(message, spelled):
-    assert OptionNames(frozenset(["held_out"])).spell(message) == spelled
+    assert OptionNames(frozenset(["held_out"]), table="").spell(message) == spelled
+
+
+@pytest.mark.parametrize(
+    ("table", "spelled"),
+    [
+        (None, "`length=8` or `warmup` or `training.length`"),
+        ("", "`length=8` or `warmup` or --set training.length=…"),
+        ("training", "--set length=8 or --set warmup=… or --set training.length=…"),
+        ("bilingual.training", "--set length=8 or --set warmup=… or `training.length`"),
+        ("transfer", "`length=8` or `warmup` or `training.length`"),
+        ("tasks", "--set length=8 or --set warmup=… or `training.length`"),
+        ("evaluate", "--set length=8 or `warmup` or `training.length`"),
+    ],
+)
+def test_only_keys_that_set_takes_in_a_command_are_spelled_with_it(table, spelled):
+    assert OptionNames(table=table).spell("`length=8` or `warmup` or `training.length`") == spelled
+
+
+def test_a_run_does_not_advise_a_setting_that_it_rejects(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    top = f'output = "{tmp_path / "out"}"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\n'
+    recipe.write_text(top + "[training]\nlength = 100_000\n")
+    assert_error(relexify("run", recipe), "give 64 or less (`length`)")
+    trained = relexify("train", world.bert, tmp_path / "out", "--corpus", world.corpus, "--length", 100_000)
+    assert_error(trained, "(--length)")
 
 
 MODEL = "smollm2-135m"

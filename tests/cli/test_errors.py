@@ -57,10 +57,10 @@ OPTIONS = {
     "override of a method without any": (("--method", "random", "--set", "overrides.ra=river"), "takes no overrides"),
     "vocabulary too small": (("--vocab-size", 20), "20 tokens is too small"),
     "vocabulary of no tokens": (("--vocab-size", 0), "--vocab-size 0 is not possible: give some thousand"),
-    "temperature 0": (("--set", "temperature=0"), "temperature = 0", "above 0"),
-    "neighbours 0": (("--set", "neighbours=0"), "neighbours = 0", "1 or more"),
-    "negative seed": (("--seed", -1), "seed = -1"),
-    "padding to nothing": (("--set", "pad_to_multiple_of=0"), "pad_to_multiple_of = 0"),
+    "temperature 0": (("--set", "temperature=0"), "--set temperature=0", "above 0"),
+    "neighbours 0": (("--set", "neighbours=0"), "--set neighbours=0", "1 or more"),
+    "negative seed": (("--seed", -1), "--seed -1"),
+    "padding to nothing": (("--set", "pad_to_multiple_of=0"), "--set pad_to_multiple_of=0"),
     "vocabulary of billions": (("--vocab-size", 10**9), f"vocab_size = {10**9}", "or less"),
     "number that no computer holds": (
         ("--set", f"neighbours={10**20}"),
@@ -119,22 +119,22 @@ def test_an_option_that_other_verbs_have_is_answered_with_what_to_do_instead(tmp
 
 
 HUGE = {
-    "steps": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--steps", 10**10), "steps = 10000000000", "or less"),
+    "steps": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--steps", 10**10), "--steps 10000000000", "or less"),
     "steps of more than 64 bits": (
         ("train", "MODEL", "OUT", "--corpus", "TEXT", "--steps", 10**20),
         "steps = 1000000",
         "or less",
     ),
-    "batch": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--batch", 10**9), "batch = 1000000000", "or less"),
-    "length": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--length", 10**9), "length = 1000000000", "or less"),
+    "batch": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--batch", 10**9), "--batch 1000000000", "or less"),
+    "length": (("train", "MODEL", "OUT", "--corpus", "TEXT", "--length", 10**9), "--length 1000000000", "or less"),
     "seed of a training": (
         ("train", "MODEL", "OUT", "--corpus", "TEXT", "--seed", 2**64),
-        "seed = 18446744073709551616",
+        "--seed 18446744073709551616",
         "or less",
     ),
-    "seed of a compression": (("compress", "MODEL", "OUT", "--seed", 2**64), "seed = 18446744073709551616", "or less"),
-    "tables": (("compress", "MODEL", "OUT", "--k", 10**12), "k = 1000000000000", "or less"),
-    "width of vectors": (("vectors", "train", "TEXT", "-o", "OUT", "--width", 10**9), "width = 1000000000", "or less"),
+    "seed of a compression": (("compress", "MODEL", "OUT", "--seed", 2**64), "--seed 18446744073709551616", "or less"),
+    "tables": (("compress", "MODEL", "OUT", "--k", 10**12), "--k 1000000000000", "or less"),
+    "width of vectors": (("vectors", "train", "TEXT", "-o", "OUT", "--width", 10**9), "--width 1000000000", "or less"),
     "number of seeds": (("evaluate", "MODEL", "--task", "nli", "--data", "OUT", "--seeds", 10**12), "--seeds", "10000"),
     "seed of vectors": (("vectors", "train", "TEXT", "-o", "OUT", "--seed", 2**64), "seed", "or less"),
 }

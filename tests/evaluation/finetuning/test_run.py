@@ -485,7 +485,7 @@ def test_invalid_options_are_rejected(changes, message):
 
 @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
 def test_invalid_seeds_are_rejected(seeds, tmp_path):
-    with pytest.raises(InputError, match=re.escape(f"seeds = {list(seeds)}")):
+    with pytest.raises(InputError, match=re.escape(f"`seeds={list(seeds)}`")):
         check_seeds(seeds)
     with pytest.raises(InputError, match="`seeds="):
         tune("model", pairs(8), pairs(8), how("nli", seeds), folder=tmp_path)

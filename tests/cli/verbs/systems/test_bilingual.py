@@ -167,7 +167,7 @@ def test_a_bilingual_training_needs_a_transfer_and_text(recipe, tmp_path, reject
     recipe.write_text(whole.replace("[transfer]", "[vectors]").partition("[vectors]")[0] + "[bilingual]\n")
     rejects(("run", recipe), "[bilingual] needs [transfer]")
     recipe.write_text("\n".join(line for line in whole.splitlines() if not line.startswith("source_corpus")))
-    rejects(("run", recipe), "lacks source_corpus")
+    rejects(("run", recipe), "lacks `source_corpus`")
     recipe.write_text(whole.replace('["en", "xx"]', '["en", "en"]'))
     rejects(("run", recipe), "bilingual", "both languages are called 'en'")
     recipe.write_text(whole + '[compare]\nruns = ["transinner"]\n')

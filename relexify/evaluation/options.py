@@ -87,7 +87,7 @@ class FineTuning(EpochTraining):
         if self.micro_batch and self.batch % self.micro_batch:
             raise InputError(
                 f"a batch of {self.batch} cannot be split into parts of {self.micro_batch}: "
-                "give a `micro_batch` that divides it"
+                "give a number that divides it (`micro_batch`)"
             )
 
 

@@ -253,7 +253,7 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
-            "give a `micro_batch` that divides it"
+            "give a number that divides it (`micro_batch`)"
         )
     for name in ("weight_decay", "beta1", "beta2", "epsilon", "clip"):
         value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf

@@ -91,7 +91,7 @@ def importing(package: str, purpose: str, extra: str) -> Iterator[None]:
         raise MissingExtra(package, purpose, extra) from error
 
 
-def check_number(name: str, value: float | None, least: int = 1, most: int = 2**31 - 1) -> None:
+def check_number(name: str, value: float | None, least: int = 1, most: int = 2**31 - 1, *, before: str = "") -> None:
     """Validate the value of an option, if it is given.
 
     Args:
@@ -99,30 +99,32 @@ def check_number(name: str, value: float | None, least: int = 1, most: int = 2**
         value: Its value.
         least: The smallest value that makes sense.
         most: The largest: for more, libraries overflow, or allocate memory and abort.
+        before: Words of the message before the option, with a space at the end.
 
     Raises:
         InputError: It is out of range.
     """
     if value is not None and not value >= least:
-        raise InputError(f"{name} = {value} is not possible: give {least} or more")
+        raise InputError(f"{before}`{name}={value}` is not possible: give {least} or more")
     if value is not None and value > most:
-        raise InputError(f"{name} = {value} is not possible: give {most} or less")
+        raise InputError(f"{before}`{name}={value}` is not possible: give {most} or less")
 
 
-def check_positive(name: str, value: float | None, most: float = float("inf")) -> None:
+def check_positive(name: str, value: float | None, most: float = float("inf"), *, before: str = "") -> None:
     """Validate the value of an option, if it is given, which must be a finite number above 0.
 
     Args:
         name: The option, for the message.
         value: Its value.
         most: The largest value that makes sense, such as 1 for a learning rate.
+        before: As for `check_number`.
 
     Raises:
         InputError: It is out of range.
     """
     if value is not None and not (0 < value <= most and value < float("inf")):
         limit = "" if most == float("inf") else f", and at most {most:g}"
-        raise InputError(f"{name} = {value} is not possible: give a number above 0{limit}")
+        raise InputError(f"{before}`{name}={value}` is not possible: give a number above 0{limit}")
 
 
 def check_choice(kind: str, value: str, choices: Collection[str]) -> None:

@@ -118,7 +118,9 @@ def options(
     """Options of every verb."""
     verb = context.command.commands[context.invoked_subcommand]  # type: ignore[attr-defined]
     members = getattr(verb, "commands", {"": verb}).values()
-    console.option_names = OptionNames(frozenset(parameter.name for member in members for parameter in member.params))
+    names = frozenset(parameter.name for member in members for parameter in member.params)
+    # `apply_settings` names the table of verbs that take the keys of one.
+    console.option_names = OptionNames(names, table="" if {"recipe", "settings"} <= names else None)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     if processes is not None:
         from relexify.processes import PROCESSES

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from relexify.cli.console import console
 from relexify.errors import InputError
 from relexify.pretrained.runtime.cuda import reason_without_cuda
 
@@ -48,6 +50,7 @@ __all__ = [
     "TargetTokenizer",
     "TargetVectors",
     "VocabularySize",
+    "apply_settings",
     "check_model",
     "check_texts",
     "chosen_device",
@@ -58,6 +61,8 @@ __all__ = [
     "split_languages",
     "written",
 ]
+
+AnyOptions = TypeVar("AnyOptions")
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +222,23 @@ Settings = Annotated[
         show_default=False,
     ),
 ]
+
+
+def apply_settings(table: str, options: AnyOptions, settings: Sequence[str] | None) -> AnyOptions:
+    """Return options changed by `--set`, and let messages spell the keys that it takes.
+
+    Args:
+        table: The recipe table that the options belong to, such as `training`; keys may begin with it.
+        options: A dataclass.
+        settings: The values of `--set`.
+
+    Raises:
+        InputError: A setting is malformed, a key is unknown, or a value is invalid.
+    """
+    from relexify.recipes.file.settings import apply_settings as apply
+
+    console.option_names = replace(console.option_names, table=table)
+    return apply(table, options, settings)
 
 
 def chosen_device(name: str) -> str:

@@ -60,7 +60,7 @@ class EpochTraining:
         check_positive("learning_rate", self.learning_rate, 1)
         check_positive("clip", self.clip)
         if not 0 <= self.warmup <= 1:
-            raise InputError(f"warmup = {self.warmup} is not a share: give a number from 0 to 1")
+            raise InputError(f"`warmup={self.warmup}` is not a share: give a number from 0 to 1")
         check_choice("precision", self.precision, PRECISIONS)
 
 
@@ -83,11 +83,11 @@ class FineTuning(EpochTraining):
         super().__post_init__()
         _check_counts(self, "micro_batch")
         if self.length < 8:
-            raise InputError(f"length = {self.length} tokens per sequence is too short to learn from: give 8 or more")
+            raise InputError(f"`length={self.length}` is too short to learn from: give 8 or more")
         if self.micro_batch and self.batch % self.micro_batch:
             raise InputError(
                 f"a batch of {self.batch} cannot be split into parts of {self.micro_batch}: "
-                "give a micro_batch that divides it"
+                "give a number that divides it (`micro_batch`)"
             )
 
 
@@ -257,8 +257,8 @@ def check_seeds(seeds: tuple[int, ...]) -> None:
         InputError: There are none, one is negative, or one is given twice.
     """
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError(f"seeds = {list(seeds)} is not possible: give one or more different numbers from 0 on")
-    check_number("the largest of the seeds", max(seeds), 0, LARGEST_SEED)
+        raise InputError(f"`seeds={list(seeds)}` is not possible: give one or more different numbers from 0 on")
+    check_number("seed", max(seeds), 0, LARGEST_SEED)
 
 
 def _check_counts(options: object, *names: str) -> None:

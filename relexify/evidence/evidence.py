@@ -170,7 +170,9 @@ def _open_bitext(
             raise InputError("a word alignment is given without its parallel text: give `bitext`")
         return None
     if links is None and aligning.units == "words":
-        raise InputError('units = "words" is for a given word alignment: add it (alignment = FILE), or leave units out')
+        raise InputError(
+            "`aligning.units=words` is for a given word alignment: add it (`alignment=FILE`), or leave it out"
+        )
     pairs = Bitext.open(bitext, fields=aligning.fields, swapped=aligning.swapped)
     pairs.ensure_pairs()
     if links is not None:

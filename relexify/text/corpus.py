@@ -175,7 +175,7 @@ class Corpus:
         if limit < 1:
             raise InputError(f"{limit} bytes cannot be drawn from {self.name}: give a number of one or more")
         if not 0 <= seed < 1 << 64:
-            raise InputError(f"seed = {seed} is not possible: give a number from 0 to 2**64 - 1")
+            raise InputError(f"`seed={seed}` is not possible: give a number from 0 to 2**64 - 1")
         if limit >= self.text_bytes:
             if limit > self.text_bytes:
                 logger.warning(

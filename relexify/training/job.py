@@ -87,7 +87,7 @@ def language_model_job(
     extension = notes.get("extension") if training.keep_rows else None
     if training.keep_rows and not extension:
         raise InputError(
-            f"{source} has no added tokens, so keep_rows would leave no row to train: give a model whose vocabulary "
+            f"{source} has no added tokens, so `keep_rows` would leave no row to train: give a model whose vocabulary "
             "was extended, or leave it out"
         )
     share_packing(tokenizer, corpus, held_out)

@@ -234,43 +234,43 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
     for name in _POSITIVE:
         check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
-        raise InputError(f"length = {training.length} tokens a sequence is too short to learn from: give 8 or more")
+        raise InputError(f"`length={training.length}` is too short to learn from: give 8 or more")
     for name in ("warmup", "masking", "source_share"):
         share = getattr(training, name)
         if share is not None and not 0 <= share <= 1:
-            raise InputError(f"{name} = {share} is not a share: give a number from 0 to 1")
+            raise InputError(f"`{name}={share}` is not a share: give a number from 0 to 1")
     if training.masking == 0:
-        raise InputError("masking = 0 leaves a masked language model nothing to learn: give a share such as 0.15")
+        raise InputError("`masking=0` leaves a masked language model nothing to learn: give a share such as 0.15")
     if training.source_share == 1:
-        raise InputError("source_share = 1 leaves no text of the target language: give a share such as 0.25")
+        raise InputError("`source_share=1` leaves no text of the target language: give a share such as 0.25")
     if training.source_held_out is not None and training.source_corpus is None:
-        raise InputError("source_held_out is given without text of the same language: give `source_corpus`")
+        raise InputError("`source_held_out` is given without text of the same language: give `source_corpus`")
     check_choice("precision", training.precision, PRECISIONS)
     if training.inner_precision not in INNER_PRECISIONS:
         choices = " or ".join(INNER_PRECISIONS)
-        raise InputError(f"there is no inner_precision {training.inner_precision!r}: choose {choices}")
+        raise InputError(f"there is no `inner_precision` {training.inner_precision!r}: choose {choices}")
     check_choice("optimiser_state", training.optimiser_state, OPTIMISER_STATES)
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
-            "give a micro_batch that divides it"
+            "give a number that divides it (`micro_batch`)"
         )
     for name in ("weight_decay", "beta1", "beta2", "epsilon", "clip"):
         value, limit = getattr(training, name), 1 if name.startswith("beta") else math.inf
         if (value is not None and not 0 <= value < limit) or (name == "clip" and value == 0):
-            raise InputError(f"{name} = {value} is not possible: see the defaults for what is usual")
+            raise InputError(f"`{name}={value}` is not possible: see the defaults for what is usual")
     check_positive("most_epochs", training.most_epochs)
     check_positive("lookahead_alpha", training.lookahead_alpha, 1)
     check_positive("average", training.average, 1)
     check_positive("lora_alpha", training.lora_alpha)
     check_choice("lora_variant", training.lora_variant, LORA_VARIANTS)
     if training.lora_variant != LORA and not training.lora_rank:
-        raise InputError(f"lora_variant = {training.lora_variant!r} has no effect without adapters: give lora_rank")
+        raise InputError(f"`lora_variant={training.lora_variant}` has no effect without adapters: give `lora_rank`")
     if training.lora_rank and training.snapshots:
-        raise InputError("snapshots cannot be taken of a model with adapters: leave out snapshots or lora_rank")
+        raise InputError("snapshots cannot be taken of a model with adapters: leave out `snapshots` or `lora_rank`")
     if training.snapshots and not 0 < min(training.snapshots) <= max(training.snapshots) < training.steps:
         raise InputError(
-            f"snapshots = {list(training.snapshots)} are not all between the first and the last of {training.steps} "
+            f"`snapshots={list(training.snapshots)}` are not all between the first and the last of {training.steps} "
             "steps: the model at the start and at the end is there anyway"
         )
     check_number("seed", training.seed, 0, LARGEST_SEED)
@@ -297,13 +297,13 @@ def check_stage(stage: Stage) -> None:
         check_positive(name, getattr(stage, name), 1)
     check_choice("schedule", stage.schedule, SCHEDULES)
     if stage.final_rate is not None and not 0 <= stage.final_rate < 1:
-        raise InputError(f"final_rate = {stage.final_rate} is not a share of the peak: give 0 or more, and less than 1")
+        raise InputError(f"`final_rate={stage.final_rate}` is not a share of the peak: give 0 or more, and less than 1")
     if stage.final_rate and stage.schedule not in DECAYING:
-        raise InputError(f"final_rate has no effect with the schedule {stage.schedule}: leave it out")
+        raise InputError(f"`final_rate` has no effect with the schedule {stage.schedule}: leave it out")
     check_choice("optimiser", stage.optimiser, OPTIMISERS)
     if stage.embedding_learning_rate is not None and stage.optimiser == LOOKAHEAD:
         raise InputError(
-            f"embedding_learning_rate = {stage.embedding_learning_rate} has no effect with the optimiser "
+            f"`embedding_learning_rate={stage.embedding_learning_rate}` has no effect with the optimiser "
             f"{LOOKAHEAD}, which has one rate for all parameters: leave it out, or choose {ADAM} or {MUON}"
         )
     if not 0 <= stage.warmup_steps <= stage.steps:

@@ -105,10 +105,10 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     for stage in stages:
         check_stage(stage)
         if training.lora_rank and stage.optimiser == MUON:
-            raise InputError("muon trains whole matrices, and lora_rank only adapters: leave out one of the two")
+            raise InputError("muon trains whole matrices, and `lora_rank` only adapters: leave out one of the two")
         if training.optimiser_state != WHOLE_STATE and stage.optimiser == LOOKAHEAD:
             raise InputError(
-                f"optimiser_state = {training.optimiser_state!r} is not possible with the optimiser {LOOKAHEAD}: leave "
+                f"`optimiser_state={training.optimiser_state}` is not possible with the optimiser {LOOKAHEAD}: leave "
                 f"it out, or choose {ADAM} or {MUON}"
             )
     names = [stage.name for stage in stages]
@@ -145,7 +145,7 @@ def _from_plan(training: Training) -> tuple[Stage, ...]:
     least = len(plan.stages)
     check_number("steps", training.steps)
     if training.steps < least:
-        raise InputError(f"steps = {training.steps} is too few for the plan {training.plan}: give {least} or more")
+        raise InputError(f"`steps={training.steps}` is too few for the plan {training.plan}: give {least} or more")
     ends = [round(training.steps * share) for share in accumulate(planned.share for planned in plan.stages)]
     ends[-1] = training.steps
     final_rate = None

@@ -172,7 +172,7 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
     most = MOST_EPOCHS if training.most_epochs is None and is_own else training.most_epochs
     if sequences is None:
         if training.most_epochs is not None:
-            raise InputError("most_epochs is for a model that is trained on the text of one language: leave it out")
+            raise InputError("`most_epochs` is for a model that is trained on the text of one language: leave it out")
         return training
     batch, micro_batch = training.batch, training.micro_batch
     while most and training.steps * batch > most * sequences and batch >= 2 * LEAST_BATCH:
@@ -182,13 +182,13 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
         if batch % processes:
             raise InputError(
                 f"so little text needs steps of {batch} sequences, which {processes} processes cannot share equally: "
-                "use fewer of them, or set most_epochs to the number of times that the text may be seen"
+                "use fewer of them, or set `most_epochs` to the number of times that the text may be seen"
             )
         if micro_batch is not None:
             micro_batch = None if micro_batch >= batch else math.gcd(micro_batch, batch)
         logger.info(
             "steps have %d sequences instead of %d, so that the text is seen %.1f times instead of %.1f: a model gets "
-            "worse from text that it has seen too often (set most_epochs to decide otherwise)",
+            "worse from text that it has seen too often (`most_epochs` sets another limit)",
             batch,
             training.batch,
             epochs,
@@ -202,7 +202,7 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
     if most and epochs > most and is_own and training.patience is None and training.keep_best is None:
         logger.info(
             "training stops after %d scores without a better one, and the best model is kept; %d steps, in which the "
-            "text is seen %g times, should do better (set patience or keep_best to decide otherwise)",
+            "text is seen %g times, should do better (`patience` or `keep_best` decides otherwise)",
             PATIENCE,
             max(1, round(most * sequences / batch)),
             most,

@@ -114,9 +114,9 @@ def run_training(
     is_main = processes.is_main_process
     job = prepare(training)
     if training.source_corpus is not None and not isinstance(job.data.batches, MixedTexts):
-        raise InputError("source_corpus of a training is for one model that reads both languages: leave it out")
+        raise InputError("`source_corpus` of a training is for one model that reads both languages: leave it out")
     if training.keep_rows and not job.kept_rows:
-        raise InputError("keep_rows is for a model whose vocabulary was extended: leave it out")
+        raise InputError("`keep_rows` is for a model whose vocabulary was extended: leave it out")
     if is_main:  # FSDP may load the weights in one process only
         check_finite(job.model)
     # The batch first, because learning rates depend on it; both decide what the stages are.

@@ -68,8 +68,8 @@ def check_trainable(model: PreTrainedModel, training: Training) -> None:
     check_language_model(model, training)
     if training.checkpoint_activations and not model.supports_gradient_checkpointing:
         raise InputError(
-            f"{type(model).__name__} cannot compute activations again: leave out checkpoint_activations, and take a "
-            "smaller micro_batch"
+            f"{type(model).__name__} cannot compute activations again: leave out `checkpoint_activations`, and "
+            "take a smaller `micro_batch`"
         )
     check_stages(model, training)
 
@@ -89,8 +89,8 @@ def check_language_model(model: PreTrainedModel, training: Training) -> None:
     longest = usable_length(model)
     if longest is not None and training.length > longest:
         raise InputError(
-            f"length = {training.length} is more than the {longest} tokens that {type(model).__name__} can take: "
-            f"give {longest} or less (`length`)"
+            f"`length={training.length}` is more than the {longest} tokens that {type(model).__name__} can take: "
+            f"give {longest} or less"
         )
 
 
@@ -114,7 +114,7 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
     if training.lora_rank:
         import_peft()
     if training.optimiser_state != WHOLE_STATE and importlib.util.find_spec("bitsandbytes") is None:
-        raise MissingExtra("bitsandbytes", f"optimiser_state = {training.optimiser_state!r}", "bitsandbytes")
+        raise MissingExtra("bitsandbytes", f"`optimiser_state={training.optimiser_state}`", "bitsandbytes")
 
 
 def check_halves(training: Training, devices: int) -> None:
@@ -127,7 +127,7 @@ def check_halves(training: Training, devices: int) -> None:
     """
     for name, size in (("batch", training.batch), ("micro_batch", training.micro_batch)):
         if size is not None and size % 2:
-            raise InputError(f"{name} = {size} is odd, and a batch has two equal halves: give an even number")
+            raise InputError(f"`{name}={size}` is odd, and a batch has two equal halves: give an even number")
     if training.micro_batch is None and (training.batch // devices) % 2:
         raise InputError(
             f"a batch of {training.batch} leaves {training.batch // devices} sequences to each of {devices} devices, "

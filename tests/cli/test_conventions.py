@@ -252,7 +252,7 @@ def test_a_dry_run_of_a_training_validates_and_writes_nothing(world, transferred
     assert plan["stage everything"] == "40 steps, trains everything"
     assert list(tmp_path.iterdir()) == []
     assert relexify("train", folder, folder, "--corpus", world.corpus, "--dry-run").status == 2
-    assert "length = 100000 is more than" in relexify(*command, "--length", 100_000).err
+    assert "--length 100000 is more than" in relexify(*command, "--length", 100_000).err
 
 
 def test_an_output_may_lie_in_the_folder_of_a_model(world, tmp_path):
@@ -263,7 +263,7 @@ def test_an_output_may_lie_in_the_folder_of_a_model(world, tmp_path):
 
 
 def test_messages_spell_options_as_the_command_does():
-    names = OptionNames(frozenset(["held_out", "overwrite"]))
+    names = OptionNames(frozenset(["held_out", "overwrite"]), table="transfer")
     message = "give text (`held_out`), or do not score (`score=false`), or set `neighbours`; see `Corpus.open`"
     assert names.spell(message) == (
         "give text (--held-out), or do not score (--set score=false), or set --set neighbours=…; see `Corpus.open`"
@@ -281,7 +281,32 @@ def test_messages_spell_options_as_the_command_does():
     ],
 )
 def test_only_names_of_options_are_spelled_in_another_way(message, spelled):
-    assert OptionNames(frozenset(["held_out"])).spell(message) == spelled
+    assert OptionNames(frozenset(["held_out"]), table="").spell(message) == spelled
+
+
+@pytest.mark.parametrize(
+    ("table", "spelled"),
+    [
+        (None, "`length=8` or `warmup` or `training.length`"),
+        ("", "`length=8` or `warmup` or --set training.length=…"),
+        ("training", "--set length=8 or --set warmup=… or --set training.length=…"),
+        ("bilingual.training", "--set length=8 or --set warmup=… or `training.length`"),
+        ("transfer", "`length=8` or `warmup` or `training.length`"),
+        ("tasks", "--set length=8 or --set warmup=… or `training.length`"),
+        ("evaluate", "--set length=8 or `warmup` or `training.length`"),
+    ],
+)
+def test_only_keys_that_set_takes_in_a_command_are_spelled_with_it(table, spelled):
+    assert OptionNames(table=table).spell("`length=8` or `warmup` or `training.length`") == spelled
+
+
+def test_a_run_does_not_advise_a_setting_that_it_rejects(world, tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    top = f'output = "{tmp_path / "out"}"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\n'
+    recipe.write_text(top + "[training]\nlength = 100_000\n")
+    assert_error(relexify("run", recipe), "`length=100000` is more than the 64 tokens")
+    trained = relexify("train", world.bert, tmp_path / "out", "--corpus", world.corpus, "--length", 100_000)
+    assert_error(trained, "--length 100000 is more than")
 
 
 MODEL = "smollm2-135m"
@@ -309,9 +334,9 @@ INVALID = [
         ("run", "smollm2-invented", "--set=corpus=here.txt", "--set=held_out=copy.txt"),
         "copy.txt: give other text to train on or to hold out",
     ),
-    (("train", MODEL, "out", "--corpus=here.txt", "--steps=-3"), "steps = -3 is not possible: give 1 or more"),
+    (("train", MODEL, "out", "--corpus=here.txt", "--steps=-3"), "--steps -3 is not possible: give 1 or more"),
     (("train", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
-    (("train", MODEL, "out", "--corpus", "here.txt", "--steps", "0"), "steps = 0"),
+    (("train", MODEL, "out", "--corpus", "here.txt", "--steps", "0"), "--steps 0"),
     (("evaluate", MODEL, "--held-out", "nope.txt"), "nope.txt does not exist"),
     (
         ("transfer", ".", "out", "--corpus", "here.txt"),
@@ -339,9 +364,9 @@ INVALID = [
     (("evaluate", MODEL, "--task", "pos", "--train", "nope.txt", "--test", "here.txt"), "nope.txt does not exist"),
     (("advise", MODEL, "--corpus", "nope.txt"), "nope.txt does not exist"),
     (("advise", MODEL, "--corpus", "here.txt", "--donor", "nobody/none"), "no model 'nobody/none'"),
-    (("estimate", MODEL, "--gpus", "0"), "gpus = 0 is not possible"),
+    (("estimate", MODEL, "--gpus", "0"), "--gpus 0 is not possible"),
     (("demo", "--model", "smolm2-135m"), "did you mean 'smollm2-135m'?"),
-    (("demo", "--steps", "0"), "steps = 0"),
+    (("demo", "--steps", "0"), "--steps 0"),
     (("demo", "--output", "full"), "full was not written by relexify"),
     (
         ("bilingual", MODEL, MODEL, "out", "--corpus=nope.txt", "--source-corpus=here.txt"),
@@ -357,16 +382,16 @@ INVALID = [
     ),
     (
         ("train", MODEL, "out", "--corpus", "here.txt", "--learning-rate", "50"),
-        "learning_rate = 50.0 is not possible",
+        "--learning-rate 50.0 is not possible",
     ),
     (("train", MODEL, "out", "--corpus=here.txt", "--learning-rate=50", "--dry-run"), "above 0, and at most 1"),
     (
         ("train", MODEL, "out", "--corpus=here.txt", "--set", "embedding_learning_rate=2"),
-        "embedding_learning_rate =",
+        "--set embedding_learning_rate=2",
     ),
-    (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "learning_rate = 0.0"),
-    (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "batch = 0"),
-    (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "learning_rate = 5"),
+    (("bilingual", MODEL, MODEL, "out", *TWO_TEXTS, "--learning-rate", "0"), "--learning-rate 0.0"),
+    (("trelm", MODEL, "out", *TWO_TEXTS, "--until=commonality", "--set", "commonality.batch=0"), "`batch=0`"),
+    (("evaluate", MODEL, *TASK, "--set", "learning_rates=[1e-5, 5]"), "--set learning_rate=5.0"),
     (("evaluate", MODEL, *TASK, "--seeds", "0"), "--seeds 0 is not possible: give a number from 1 to"),
     (("evaluate", MODEL, *TASK, "--seeds", "20000"), "--seeds 20000 is not possible"),
     (
@@ -382,11 +407,11 @@ INVALID = [
         ("train", MODEL, "out", "--corpus", "here.txt", "--set", "tau=3"),
         "no key 'tau' in [training]: relexify options lists all",
     ),
-    (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "length = 2"),
-    (("compress", MODEL, "out", "--k", "0"), "k = 0 is not possible"),
+    (("advise", MODEL, "--corpus", "here.txt", "--length", "2"), "--length 2 is too short"),
+    (("compress", MODEL, "out", "--k", "0"), "--k 0 is not possible"),
     (("geometry", MODEL, "--states", "states.svg"), "give the text with --text"),
     (("geometry", MODEL, MODEL), "a model or file is given twice"),
-    (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "learning_rate = -1"),
+    (("vectors", "train", "here.txt", "-o", "out", "--set", "learning_rate=-1"), "--set learning_rate=-1"),
     (("train", MODEL, "trained", "--corpus", "nope.txt"), "trained exists already"),
     (("check", "her.txt"), "did you mean 'here.txt'?"),
     (("check", MODEL), f"{MODEL} was not written by relexify"),

@@ -192,7 +192,7 @@ def test_tokens_are_composed_of_the_words_and_frequencies_that_are_given(inputs,
     (tmp_path / "other.tsv").write_text("river\t3\n")
     others = (replace(words, top_words=3), replace(words, source_frequencies=tmp_path / "other.tsv"))
     assert len({fingerprint(each) for each in (words, *others)}) == 3
-    with pytest.raises(InputError, match="top_words = 0"):
+    with pytest.raises(InputError, match="`top_words=0"):
         WordComposition(top_words=0)
 
 

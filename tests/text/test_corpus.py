@@ -500,7 +500,7 @@ def test_a_text_with_less_than_a_subsample_is_taken_whole(caplog: pytest.LogCapt
 
 def test_impossible_subsamples_are_rejected() -> None:
     corpus = Corpus.from_lines(["a", "b", "c"])
-    for limit, seed, message in [(0, 0, "one or more"), (1, -1, "seed = -1"), (1, 2**64, "not possible")]:
+    for limit, seed, message in [(0, 0, "one or more"), (1, -1, "`seed=-1"), (1, 2**64, "not possible")]:
         with pytest.raises(InputError, match=message):
             corpus.subsample(limit, seed)
     with pytest.raises(InputError, match="too few different lines to draw 1 bytes from it"):

@@ -70,7 +70,7 @@ def test_a_tokenizer_of_another_model_is_rejected(run_of):
 @pytest.mark.parametrize(("family", "longest"), [("gpt2", 64), ("roberta", 64)])
 def test_sequences_longer_than_the_model_can_take_are_rejected(run_of, family, longest):
     run = run_of(family)
-    with pytest.raises(InputError, match=f"length = 65 is more than the {longest} tokens"):
+    with pytest.raises(InputError, match=f"`length=65` is more than the {longest} tokens"):
         run.train(replace(TRAINING, length=65))
     assert not left(run)
 
@@ -276,10 +276,10 @@ def test_text_that_is_only_held_out_text_is_rejected(run_of):
 def test_impossible_options_are_rejected_before_the_model_is_read(tmp_path):
     nothing = Run(tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path, tmp_path)
     cases = [
-        ({"steps": 0}, "steps = 0"),
+        ({"steps": 0}, "`steps=0"),
         ({"plan": "sideways"}, "no training plan 'sideways'"),
         ({"schedule": "steep"}, "no schedule 'steep'"),
-        ({"learning_rate": -1.0}, "learning_rate = -1.0"),
+        ({"learning_rate": -1.0}, "`learning_rate=-1.0"),
         ({"precision": "float8"}, "no precision 'float8'"),
         ({"stages": (Stage("a", 1), Stage("a", 1))}, "two stages have the same name"),
         ({"stages": (Stage("a", 1, "("),)}, "nor a regular expression"),

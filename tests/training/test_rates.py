@@ -197,7 +197,7 @@ def test_more_processes_than_sequences_are_rejected():
 
 
 def test_a_limit_that_nothing_can_keep_is_rejected():
-    with pytest.raises(InputError, match="most_epochs is for a model that is trained on the text of one language"):
+    with pytest.raises(InputError, match="`most_epochs` is for a model that is trained on the text of one language"):
         fit_batch_to_text(replace(LARGE, most_epochs=2.0), None, 1)
 
 

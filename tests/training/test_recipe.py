@@ -41,7 +41,7 @@ def test_the_training_step_writes_what_train_writes_and_returns_at_once_when_cal
 def test_a_training_that_does_not_fit_the_model_is_rejected_unless_a_step_before_changes_the_model(run_of):
     run = run_of()
     long = replace(SHORT, length=100_000)
-    with pytest.raises(InputError, match="length = 100000"):
+    with pytest.raises(InputError, match="`length=100000"):
         STEPS["training"].check(long, context_of(run, training=long))
     STEPS["training"].check(long, context_of(run, training=long, fresh={"n_positions": 100_000}))
     with pytest.raises(InputError, match="0 steps"):

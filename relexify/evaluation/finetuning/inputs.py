@@ -187,7 +187,7 @@ def tokenize_words(
     before, after = encoder_frame(tokenizer)
     room = length - len(before) - len(after)
     if room < 1:
-        raise InputError(f"length = {length} leaves no room for words beside special tokens: give a longer one")
+        raise InputError(f"`length={length}` leaves no room for words beside special tokens: give a longer one")
     backend = copy_backend(tokenizer)
     backend.encode_special_tokens = True  # a word that spells a special token is text
     tokenized = []

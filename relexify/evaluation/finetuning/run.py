@@ -153,7 +153,7 @@ class FineTuner:
         size = options.micro_batch or options.batch
         advice = (
             f"process fewer than {size} sequences of {options.length} tokens at a time "
-            f"(micro_batch = {max(1, size // 2)}), or shorter ones (length)"
+            f"(`micro_batch={max(1, size // 2)}`), or shorter ones (`length`)"
         )
         title = f"fine-tuning on {self.problem.name}, seed {seed}"
         with seeded_run(title, seed, steps, memory_advice=advice) as advance:

@@ -49,7 +49,7 @@ def encode_passages(
         InputError: The windows are too short.
     """
     if length < _SHORTEST:
-        raise InputError(f"length = {length} is too short for a question and a text: give {_SHORTEST} or more")
+        raise InputError(f"`length={length}` is too short for a question and a text: give {_SHORTEST} or more")
     # Not cut by the tokenizer: tokenizers 0.23.1 and 0.23.2 drop almost all windows after the first.
     encoded = tokenizer(
         [_shorten(passage.question, tokenizer, length // 4) for passage in passages],

@@ -142,7 +142,7 @@ def _make_reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, len
     before, after = tokenizer_frame(backend)
     room = min(length, usable_length(model) or length) - len(before) - len(after)
     if room < 1:
-        raise InputError(f"length = {length} leaves no room for text beside the special tokens: give a longer one")
+        raise InputError(f"`length={length}` leaves no room for text beside the special tokens: give a longer one")
     padding = getattr(tokenizer, "pad_token_id", None)
     return _Reader(backend, before, after, 0 if padding is None else int(padding), room)
 

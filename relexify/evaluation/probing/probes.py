@@ -152,7 +152,7 @@ def fit_probe(
         InputError: The penalty is negative, features and labels differ in number, or a feature is not finite.
     """
     if not penalty >= 0:
-        raise InputError(f"penalty = {penalty} is not possible: give 0 or more")
+        raise InputError(f"`penalty={penalty}` is not possible: give 0 or more")
     if len(features) != len(labels) or not len(labels):
         raise InputError(f"there are {len(features)} rows of features and {len(labels)} labels: give as many of both")
     if not np.isfinite(features).all():

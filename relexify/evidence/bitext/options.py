@@ -45,11 +45,11 @@ def validate_word_alignment(options: WordAlignmentOptions) -> None:
     """
     for name, choices in (("symmetrisation", Symmetrisation), ("units", Units)):
         if (value := getattr(options, name)) not in get_args(choices):
-            raise InputError(f"{name} = {value!r} is not possible: choose one of {', '.join(get_args(choices))}")
+            raise InputError(f"`aligning.{name}={value}` is not possible: choose one of {', '.join(get_args(choices))}")
     if len(options.fields) != 2:
         raise InputError(f"{len(options.fields)} fields are named: parallel text has two sides, so name two")
     if options.most_pairs < 1:
-        raise InputError(f"most_pairs = {options.most_pairs} is not possible: give 1 or more")
+        raise InputError(f"`aligning.most_pairs={options.most_pairs}` is not possible: give 1 or more")
     for name in ("smoothing", "min_count"):
         if not 0 <= getattr(options, name) < float("inf"):
-            raise InputError(f"{name} = {getattr(options, name)} is not possible: give 0 or more")
+            raise InputError(f"`aligning.{name}={getattr(options, name)}` is not possible: give 0 or more")

@@ -81,17 +81,17 @@ def validate_vector_training(options: VectorTraining) -> None:
     largest = {"width": 2**14, "seed": LARGEST_SEED, "workers": 2**10}
     for name, least in lowest.items():
         most = largest.get(name, 2**31 - 1)
-        check_number(f"Training vectors with {name}", getattr(options, name), least, most)
-    check_positive("Training vectors with learning_rate", options.learning_rate)
+        check_number(name, getattr(options, name), least, most, before="Training vectors with ")
+    check_positive("learning_rate", options.learning_rate, before="Training vectors with ")
     # Numbers that overflow become indices of a table in gensim, and the process crashes: with 0.8, CBOW overflowed.
     if options.learning_rate > _LARGEST_RATE:
         raise InputError(
-            f"Training vectors with learning_rate = {options.learning_rate} is not possible: "
+            f"Training vectors with `learning_rate={options.learning_rate}` is not possible: "
             f"give {_LARGEST_RATE} or less"
         )
     if not 0 <= options.subsampling < 1:  # gensim treats 1 and more as a count
         raise InputError(
-            f"Training vectors with subsampling = {options.subsampling} is not possible: give a share below 1"
+            f"Training vectors with `subsampling={options.subsampling}` is not possible: give a share below 1"
         )
 
 

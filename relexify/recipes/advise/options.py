@@ -48,7 +48,7 @@ class Advise:
             plan_stages(Training(steps=self.steps, batch=self.batch, length=self.length, seed=self.transfer.seed))
         elif self.transfer.dictionary is None:
             raise InputError(
-                "steps = 0 ranks the methods by held-out words of a dictionary, and there is none: give a `dictionary` "
+                "`steps=0` ranks the methods by held-out words of a dictionary, and there is none: give a `dictionary` "
                 "or a number of steps"
             )
         check_number("text_bytes", self.text_bytes)

@@ -152,10 +152,11 @@ def run_advise(options: Advise) -> Advice:
     subsample = None if size <= options.text_bytes else options.text_bytes
     corpus, held_out = texts_of_trials(transfer.corpus, transfer.held_out, subsample)
     # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
-    found = _measure(replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out)), planned)
-    words, report = found.held_out_words, None
+    used = replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out))
+    measured, words = _measure(used, planned, corpus_bytes=size)
+    report = None
     if options.steps:
-        runs = [run for run in planned if run.name not in found.left_out]
+        runs = [run for run in planned if run.name not in measured.left_out]
         curves = _train_all(replace(options, transfer=transfer), runs, subsample)
         ranked = [
             RankedRun(name, curves[name].first.bits_per_byte, curves[name].last.bits_per_byte, words.get(name))
@@ -166,17 +167,7 @@ def run_advise(options: Advise) -> Advice:
         ranked = [RankedRun(name, None, None, words[name]) for name in sorted(words, key=lambda name: -words[name])]
     else:
         raise _too_few_words()
-    return Advice(
-        options=options,
-        runs=tuple(ranked),
-        original=found.original,
-        text=found.text,
-        extended_tokens=found.extended_tokens,
-        corpus_bytes=size,
-        evidence=found.evidence,
-        left_out=found.left_out,
-        report=report,
-    )
+    return replace(measured, options=options, runs=tuple(ranked), report=report)
 
 
 def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> dict[str, Curve]:
@@ -214,29 +205,16 @@ def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What is measured without training.
-
-    Attributes:
-        original: As in `Advice`.
-        text: As in `Advice`.
-        extended_tokens: As in `Advice`.
-        evidence: As in `Advice`.
-        left_out: As in `Advice`.
-        held_out_words: As in `RankedRun`, by the name of the run.
-    """
-
-    original: float
-    text: TextCoverage
-    extended_tokens: int | None
-    evidence: EvidenceWorth
-    left_out: Mapping[str, str]
-    held_out_words: Mapping[str, float]
-
-
-def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
+def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[Advice, dict[str, float]]:
     """Build the rows of all runs, and measure everything that takes no training.
+
+    Args:
+        options: The advice, with the part of the text that it uses.
+        runs: What to build.
+        corpus_bytes: Size of the whole text.
+
+    Returns:
+        The advice without its runs, and how often held-out words are found, by the name of the run.
 
     Raises:
         EvidenceError: As `run_advise`.
@@ -263,14 +241,17 @@ def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
     # A donor has a vocabulary of its own, in which other words are tokens.
     methods = [name for name in names if not METHODS[name].takes("donor")]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    return _Measured(
+    measured = Advice(
+        options=options,
+        runs=(),
         original=original,
         text=text,
         extended_tokens=extended,
+        corpus_bytes=corpus_bytes,
         evidence=measure_evidence(inputs, counts),
         left_out=left_out,
-        held_out_words=held_out_words(built),
     )
+    return measured, held_out_words(built)
 
 
 def _too_few_words() -> EvidenceError:

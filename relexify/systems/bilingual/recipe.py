@@ -75,7 +75,7 @@ def run_bilingual(options: BilingualOptions, context: RunContext, model: str, ou
 def _source_corpus(options: BilingualOptions, context: RunContext) -> TextInput:
     text: TextInput | None = options.source_corpus or context.tables["transfer"].source_corpus
     if text is None:
-        raise InputError("[bilingual] lacks source_corpus, text in the model's language: add it")
+        raise InputError("[bilingual] lacks `source_corpus`, text in the model's language: add it")
     return text
 
 

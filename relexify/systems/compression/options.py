@@ -56,15 +56,15 @@ def check_values(options: Compression) -> None:
     if options.init not in ("least-squares", "random"):
         raise InputError(f"there is no initialisation {options.init!r}: choose least-squares or random")
     if options.head not in ("keep", "compress"):
-        raise InputError(f"head = {options.head!r} is not possible: choose keep or compress")
+        raise InputError(f"`head={options.head}` is not possible: choose keep or compress")
     # Codes that are not clustered have no options of clustering.
     kind = {"digits": "counted", "random": "random"}.get(options.codes)
     if kind is not None and options.equal_size:
         raise InputError(f"{kind} codes have no clusters whose size could be equal: leave out one of the two")
     if kind is not None and options.codes_from is not None:
-        raise InputError(f"{kind} codes do not use a model's rows: leave out codes_from, or choose clustered codes")
+        raise InputError(f"{kind} codes do not use a model's rows: leave out `codes_from`, or choose clustered codes")
     if kind is not None and not options.matched:
-        raise InputError(f"{kind} codes have no clusters to number: leave out matched, or choose clustered codes")
+        raise InputError(f"{kind} codes have no clusters to number: leave out `matched`, or choose clustered codes")
     check_number("seed", options.seed, 0, LARGEST_SEED)
     for name in ("k", "clusters", "rank"):
         check_number(name, getattr(options, name))

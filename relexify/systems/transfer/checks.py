@@ -184,7 +184,7 @@ def validate_transfer(options: Transfer) -> None:
             f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"
         )
     if not 0 < options.temperature < float("inf"):
-        raise InputError(f"temperature = {options.temperature} is not possible: give a number above 0, such as 0.1")
+        raise InputError(f"`temperature={options.temperature}` is not possible: give a number above 0, such as 0.1")
     validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)
@@ -193,7 +193,7 @@ def validate_transfer(options: Transfer) -> None:
     if options.aligned_by in ("random", "nothing") and method.takes("token vectors"):
         raise InputError(
             f"the method {options.method} is not aligned by {options.aligned_by!r}: choose "
-            'initialisation = "random" as a control'
+            "`initialisation=random` as a control"
         )
     if options.overrides and not method.takes("overrides"):
         raise InputError(f"the method {options.method} takes no overrides: leave them out, or choose another method")

@@ -126,7 +126,7 @@ def embedding_rows(
     elif len(pairs) < static.shape[1]:
         raise EvidenceError(
             f"the two vocabularies have {len(pairs)} tokens in common, but vectors of width {static.shape[1]} need at "
-            'least as many: align them without pairs (aligned_by = "unsupervised")'
+            "least as many: align them without pairs (`aligned_by=unsupervised`)"
         )
     if by == "orthogonal":
         if found_map is not None:

@@ -126,7 +126,7 @@ def check_trelm(options: Trelm) -> None:
     needed = ("source_corpus",) if options.until == "commonality" else ("source_corpus", "bitext")
     for name in needed:
         if getattr(options, name) is None:
-            raise InputError(f"TreLM needs {name}: give it as `{name}`, or in [trelm] of a recipe")
+            raise InputError(f"TreLM needs `{name}`: give it (in a recipe, in [trelm])")
     if len(options.languages) != 2 or len(set(options.languages)) != 2:
         raise InputError(f"the languages are called {list(options.languages)}: give two different names")
     check_objective(options.objective)
@@ -139,12 +139,14 @@ def check_trelm(options: Trelm) -> None:
     if options.vocabularies not in ("joint", "separate"):
         raise InputError(f"there are no {options.vocabularies!r} vocabularies: choose joint or separate")
     if options.vocabularies == "joint" and options.source_model is not None:
-        raise InputError("source_model is for separate vocabularies: leave it out, or choose vocabularies = separate")
+        raise InputError("`source_model` is for separate vocabularies: leave it out, or choose `vocabularies=separate`")
     if options.vocabularies == "separate" and options.embedding_size is not None:
-        raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")
+        raise InputError("`embedding_size` is for a joint vocabulary: leave it out where each language has its own")
     validate_word_alignment(options.aligning)
     if options.alignment is None and options.aligning.units == "words":
-        raise InputError('units = "words" is for a given word alignment: add it (alignment = FILE), or leave units out')
+        raise InputError(
+            "`aligning.units=words` is for a given word alignment: add it (`alignment=FILE`), or leave it out"
+        )
     for name in ("commonality", "transfer", "specific"):
         if getattr(options, name).stages:
             raise InputError(f"[trelm.{name}] has stages, but a phase of TreLM is one: give its steps")

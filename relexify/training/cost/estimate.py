@@ -198,7 +198,7 @@ def _layouts(stages: Sequence[StageCost], training: Training, gpus: int | None) 
     if training.micro_batch and training.batch % (gpus or 1) == 0:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
-            "GPUs: give a batch that is a multiple of both, or another micro_batch"
+            "GPUs: give a batch that is a multiple of both, or another `micro_batch`"
         )
     raise InputError(
         f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"

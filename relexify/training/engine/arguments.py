@@ -97,7 +97,7 @@ def stage_arguments(stage: Stage, training: Training, folder: Path) -> TrainingA
     if training.batch % (size * devices):
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {size} on each of {devices} devices: "
-            "give a batch that is a multiple of both, or another micro_batch"
+            "give a batch that is a multiple of both, or another `micro_batch`"
         )
     arguments.per_device_train_batch_size = size
     arguments.per_device_eval_batch_size = max(size, SCORED_TOKENS // training.length)

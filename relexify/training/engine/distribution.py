@@ -29,17 +29,17 @@ def check_distribution(trainer: StageTrainer, stage: Stage, training: Training) 
             "of many: set fsdp_version to 2, or choose the plan direct"
         )
     if training.keep_rows:
-        raise InputError("rows cannot be kept in a model that FSDP distributes: leave out keep_rows, or FSDP")
+        raise InputError("rows cannot be kept in a model that FSDP distributes: leave out `keep_rows`, or FSDP")
     if training.lora_rank:
-        raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out lora_rank, or FSDP")
+        raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out `lora_rank`, or FSDP")
     if training.optimiser_state != WHOLE_STATE:
         raise InputError(
-            f"FSDP cannot distribute the moments of bitsandbytes (optimiser_state = {training.optimiser_state!r}): "
-            "leave out optimiser_state, or FSDP"
+            f"FSDP cannot distribute the moments of bitsandbytes (`optimiser_state={training.optimiser_state}`): "
+            "leave it out, or FSDP"
         )
     if training.inner_precision == "bfloat16":
         raise InputError(
-            "FSDP needs all parameters in one number format: set inner_precision to float32, and let accelerate "
+            "FSDP needs all parameters in one number format: set `inner_precision=float32`, and let accelerate "
             "choose the format of FSDP"
         )
 

@@ -124,7 +124,7 @@ def test_settings_from_earlier_calls_of_a_tokenizer_are_ignored():
 
 
 def test_no_room():
-    with pytest.raises(InputError, match="length = 2 leaves no room"):
+    with pytest.raises(InputError, match="`length=2` leaves no room"):
         tokenize_words(pico.wordpiece(), [("door",)], length=2)
 
 

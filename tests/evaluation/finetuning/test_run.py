@@ -468,12 +468,12 @@ def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 0}, "epochs = 0"),
-        ({"batch": 0}, "batch = 0"),
-        ({"length": 4}, "length = 4"),
-        ({"learning_rate": 0.0}, "learning_rate = 0.0"),
-        ({"learning_rate": float("nan")}, "learning_rate = nan"),
-        ({"warmup": 10}, "warmup = 10 is not a share"),
+        ({"epochs": 0}, "`epochs=0"),
+        ({"batch": 0}, "`batch=0"),
+        ({"length": 4}, "`length=4"),
+        ({"learning_rate": 0.0}, "`learning_rate=0.0"),
+        ({"learning_rate": float("nan")}, "`learning_rate=nan"),
+        ({"warmup": 10}, "`warmup=10` is not a share"),
         ({"precision": "float16"}, "there is no precision 'float16'"),
         ({"batch": 10, "micro_batch": 4}, "a batch of 10 cannot be split into parts of 4"),
     ],
@@ -485,9 +485,9 @@ def test_invalid_options_are_rejected(changes, message):
 
 @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
 def test_invalid_seeds_are_rejected(seeds, tmp_path):
-    with pytest.raises(InputError, match=re.escape(f"seeds = {list(seeds)}")):
+    with pytest.raises(InputError, match=re.escape(f"`seeds={list(seeds)}`")):
         check_seeds(seeds)
-    with pytest.raises(InputError, match="seeds = "):
+    with pytest.raises(InputError, match="`seeds="):
         tune("model", pairs(8), pairs(8), how("nli", seeds), folder=tmp_path)
 
 

@@ -44,7 +44,7 @@ def test_a_long_question_leaves_room_for_the_text(tokenizer):
 
 
 def test_a_window_that_is_too_short_is_rejected(tokenizer):
-    with pytest.raises(InputError, match="length = 8 is too short"):
+    with pytest.raises(InputError, match="`length=8` is too short"):
         encode_passages([LONG], tokenizer, 8, token_types=2)
 
 

@@ -308,7 +308,7 @@ def test_invalid_treebanks_options_and_folders_are_rejected(folder, tmp_path):
         train_parser(folder, [], TRAINING, QUICK, tmp_path)
     with pytest.raises(InputError, match="development data has no words"):
         train_parser(folder, TRAINING, [], QUICK, tmp_path)
-    with pytest.raises(InputError, match="batch = 0"):
+    with pytest.raises(InputError, match="`batch=0"):
         ParserTraining(batch=0)
     with pytest.raises(InputError, match="different numbers"):
         train_parser(folder, TRAINING, TRAINING, QUICK, tmp_path, seeds=(1, 1))

@@ -141,7 +141,7 @@ def test_nothing_to_read_and_no_room_to_read_it_in():
     model, tokenizer = pico.pair("bert")
     assert sentence_means(model, tokenizer, []).shape == (0, pico.WIDTH)
     assert word_means(model, tokenizer, []) == []
-    with pytest.raises(InputError, match="length = 2 leaves no room"):
+    with pytest.raises(InputError, match="`length=2` leaves no room"):
         sentence_means(model, tokenizer, TEXTS, length=2)
     with pytest.raises(VocabularyError, match="do not belong together"):
         sentence_means(model, pico.byte_level(), TEXTS)

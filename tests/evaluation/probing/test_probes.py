@@ -64,7 +64,7 @@ def test_a_feature_that_never_changes_and_a_single_label_do_no_harm():
     [
         (np.ones((2, 2)), ["a"], {}, "2 rows of features and 1 labels"),
         (np.full((2, 2), np.nan), ["a", "b"], {}, "not all finite"),
-        (np.ones((2, 2)), ["a", "b"], {"penalty": -1.0}, "penalty = -1.0"),
+        (np.ones((2, 2)), ["a", "b"], {"penalty": -1.0}, "`penalty=-1.0"),
     ],
 )
 def test_invalid_probes_are_rejected(features, labels, options, message):

@@ -162,7 +162,7 @@ def test_a_text_that_fails_on_a_later_pass_raises_instead_of_hanging() -> None:
     ],
 )
 def test_options_out_of_range_are_rejected_by_name(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"with {name} = {value} is not possible"):
+    with pytest.raises(InputError, match=f"with `{name}={value}` is not possible"):
         train_vectors(lambda: iter(TEXT), VectorTraining(**{name: value}))
 
 

@@ -285,7 +285,7 @@ INVALID = {
     "no size": (TOP + "[compare]\nruns = ['fvt']\nsubsamples = [0]", ["compare.subsamples has 0: give 1 or more"]),
     "method": (TOP + "[transfer]\nmethod = 'belnd'", ["transfer.method: there is no method 'belnd'", "'blend'?"]),
     "vectors": (TOP + "[transfer.vectors]\nmethod = 'count'", ["transfer.vectors.method", "did you mean 'counts'?"]),
-    "width": (TOP + "[transfer.vectors]\nwidth = 0", ["transfer:", "width = 0 is not possible"]),
+    "width": (TOP + "[transfer.vectors]\nwidth = 0", ["transfer:", "`width=0` is not possible"]),
     "plan": (TOP + "[training]\nplan = 'x'", ["training: there is no training plan 'x'"]),
     "steps": (TOP + "[training]\nsteps = 0", ["training:", "steps"]),
     "rate": (
@@ -299,7 +299,7 @@ INVALID = {
     ),
     "too short": (
         TOP + "[training]\nsteps = 1\n[compare]\nruns = ['transinner']",
-        ["training: steps = 1 is too few", "embeddings-first"],
+        ["training: `steps=1` is too few", "embeddings-first"],
     ),
     "huge int": (TOP + f"[training]\nsteps = {10**400}", ["training.steps is the number 1000", "at most 64 bits"]),
     "huge float": (TOP + f"[training]\nlearning_rate = {10**400}", ["learning_rate is the number 1000", "a number"]),

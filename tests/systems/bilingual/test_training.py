@@ -295,14 +295,14 @@ def test_a_warning_reports_that_the_source_language_is_forgotten(pair_of, caplog
 @pytest.mark.parametrize(
     ("training", "options", "words"),
     [
-        ({"batch": 3}, {}, "batch = 3 is odd"),
-        ({"batch": 6, "micro_batch": 3}, {}, "micro_batch = 3 is odd"),
-        ({"length": 65}, {}, "length = 65 is more than the 64 tokens"),
+        ({"batch": 3}, {}, "`batch=3` is odd"),
+        ({"batch": 6, "micro_batch": 3}, {}, "`micro_batch=3` is odd"),
+        ({"length": 65}, {}, "`length=65` is more than the 64 tokens"),
         ({}, {"languages": ("en", "en")}, "both languages are called 'en'"),
         ({}, {"corpus": []}, "the text of the language 'de' cannot be used"),
         ({"plan": "no such"}, {}, "there is no training plan"),
         ({"optimiser": "sgd"}, {}, "there is no optimiser 'sgd'"),
-        ({"lookahead_alpha": 0.0}, {}, "lookahead_alpha = 0.0"),
+        ({"lookahead_alpha": 0.0}, {}, "`lookahead_alpha=0.0"),
     ],
 )
 def test_impossible_trainings_are_rejected_and_leave_nothing(pair_of, training, options, words):

@@ -112,7 +112,7 @@ def test_a_padding_token_passes_no_gradient_to_either_factor():
     ("options", "message"),
     [
         (Compression(rank=32), "width 32 has no factors of rank 32"),
-        (Compression(rank=0), "rank = 0"),
+        (Compression(rank=0), "`rank=0"),
         (Compression(rank=5, k=2), "no tables, codes and clusters"),
         (Compression(rank=5, codes="digits"), "leave out their options"),
     ],

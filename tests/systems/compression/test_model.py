@@ -274,7 +274,7 @@ def test_codes_can_come_from_another_model_of_the_same_vocabulary():
         (Compression(codes="random", equal_size=True), "random codes have no clusters"),
         (Compression(codes="random", codes_from="gpt2"), "random codes do not use a model"),
         (Compression(codes="drawn"), "choose clustered, digits or random"),
-        (Compression(seed=-1), "seed = -1"),
+        (Compression(seed=-1), "`seed=-1"),
         (Compression(init="zeros"), "no initialisation"),
     ],
 )

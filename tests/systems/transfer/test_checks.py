@@ -43,15 +43,15 @@ def options(tmp_path):
         ({"bitext": "nowhere.tsv"}, r"nowhere\.tsv does not exist"),
         ({"alignment": "nowhere.txt"}, r"nowhere\.txt does not exist"),
         ({"alignment": None, "aligning": WordAlignmentOptions(units="words")}, "is for a given word alignment"),
-        ({"aligning": WordAlignmentOptions(symmetrisation="both")}, "symmetrisation = 'both'"),
-        ({"aligning": WordAlignmentOptions(units="letters")}, "units = 'letters'"),
+        ({"aligning": WordAlignmentOptions(symmetrisation="both")}, "`aligning.symmetrisation=both`"),
+        ({"aligning": WordAlignmentOptions(units="letters")}, "`aligning.units=letters`"),
         ({"aligning": WordAlignmentOptions(fields=("en",))}, "1 fields are named"),
-        ({"aligning": WordAlignmentOptions(most_pairs=0)}, "most_pairs = 0"),
-        ({"aligning": WordAlignmentOptions(min_count=-1)}, "min_count = -1"),
-        ({"aligning": WordAlignmentOptions(smoothing=float("nan"))}, "smoothing = nan"),
-        ({"temperature": 0.0}, "temperature = "),
-        ({"temperature": float("nan")}, "temperature = "),
-        ({"score_bytes": 0}, "score_bytes = "),
+        ({"aligning": WordAlignmentOptions(most_pairs=0)}, "`aligning.most_pairs=0`"),
+        ({"aligning": WordAlignmentOptions(min_count=-1)}, "`aligning.min_count=-1`"),
+        ({"aligning": WordAlignmentOptions(smoothing=float("nan"))}, "`aligning.smoothing=nan`"),
+        ({"temperature": 0.0}, "`temperature="),
+        ({"temperature": float("nan")}, "`temperature="),
+        ({"score_bytes": 0}, "`score_bytes="),
         ({"aligned_by": "magic"}, "aligned by 'magic'"),
         ({"method": "trelm", "aligned_by": "random"}, "trelm is not aligned by 'random'"),
         ({"method": "wechsl"}, "did you mean 'wechsel'"),
@@ -205,7 +205,7 @@ def test_a_method_validates_its_own_options_and_ignores_those_of_others(options)
     assert method_options(replace(options, options=given)) is None
     own = method_options(replace(options, method="trelm", options=given))
     assert (own.alphabet, own.map) == (50, "orthogonal")
-    with pytest.raises(InputError, match="alphabet = 0"):
+    with pytest.raises(InputError, match="`alphabet=0`"):
         method_options(replace(options, method="trelm", options={"alphabet": 0}))
     with pytest.raises(InputError, match="there is no map 'curved'"):
         method_options(replace(options, method="trelm", options={"map": "curved"}))

@@ -321,7 +321,7 @@ def test_models_that_cannot_be_cut_in_two_are_rejected() -> None:
         with_trilayer(BertForMaskedLM(BertConfig(**(SIZES | {"num_hidden_layers": 1}), vocab_size=90)))
     with pytest.raises(InputError, match="at least two distinct names"):
         with_trilayer(bert(), ("en", "en"))
-    with pytest.raises(InputError, match="embedding_size = 32"):
+    with pytest.raises(InputError, match="`embedding_size=32"):
         with_trilayer(bert(), embedding_size=32)
 
 

@@ -248,7 +248,7 @@ def test_a_direction_learns_to_translate(bert_world: JointWorld) -> None:
 def test_texts_and_options_that_do_not_fit_are_rejected(bert_world: JointWorld) -> None:
     with pytest.raises(InputError, match="odd"):
         bert_world.commonality(training=replace(TRAINING, batch=3))
-    with pytest.raises(InputError, match="length = 40 is more than the 39 tokens"):
+    with pytest.raises(InputError, match="`length=40` is more than the 39 tokens"):
         bert_world.commonality(training=replace(TRAINING, length=40))
     with pytest.raises(InputError, match="no objective 'x'"):
         bert_world.direction("source-to-target", objective="x")

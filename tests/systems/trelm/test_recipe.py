@@ -31,7 +31,7 @@ def test_separate_vocabularies_do_not_follow_a_transfer_with_a_joint_one(tmp_pat
     validate_trelm(separate, {"transfer": replace(transfer, method="blend")})
     with pytest.raises(InputError, match="one vocabulary for both languages"):
         validate_trelm(separate, {"transfer": transfer})
-    with pytest.raises(InputError, match="TreLM needs bitext"):
+    with pytest.raises(InputError, match="TreLM needs `bitext`"):
         validate_trelm(replace(OPTIONS, bitext=None), {})
 
 

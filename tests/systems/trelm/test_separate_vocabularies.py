@@ -252,7 +252,7 @@ def test_models_and_options_that_do_not_fit_are_rejected(caplog: pytest.LogCaptu
     )
     with pytest.raises(GraftError, match="in one model and"):
         with_trilayer(source, target=narrow)
-    with pytest.raises(InputError, match="embedding_size is for a joint vocabulary"):
+    with pytest.raises(InputError, match="`embedding_size` is for a joint vocabulary"):
         with_trilayer(source, target=target, embedding_size=6)
     with pytest.raises(InputError, match="a bilingual model has two"):
         with_trilayer(source, ("en", "xx", "yy"), target=target)

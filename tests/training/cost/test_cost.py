@@ -425,9 +425,9 @@ def test_impossible_estimates_are_rejected():
         estimate(shaped(SMOLLM2), gpu="h20")
     with pytest.raises(InputError, match="a batch of 64 cannot be divided over 7 GPUs"):
         estimate(shaped(SMOLLM2), gpus=7)
-    with pytest.raises(InputError, match=r"cut into parts of 16 on each of 8 GPUs.*or another micro_batch"):
+    with pytest.raises(InputError, match=r"cut into parts of 16 on each of 8 GPUs.*or another `micro_batch`"):
         estimate(shaped(SMOLLM2), Training(micro_batch=16), gpus=8)
-    with pytest.raises(InputError, match="gpus = 0 is not possible"):
+    with pytest.raises(InputError, match="`gpus=0` is not possible"):
         estimate(shaped(SMOLLM2), gpus=0)
     model, _ = pico.pair("t5")
     with pytest.raises(InputError, match="is an encoder-decoder"):

@@ -66,7 +66,7 @@ def test_only_adapters_and_the_vocabulary_are_trained(family):
 
 def test_variants_need_adapters_and_a_known_name():
     for changes, message in (
-        ({"lora_variant": "dora"}, "'dora' has no effect without adapters: give lora_rank"),
+        ({"lora_variant": "dora"}, "`lora_variant=dora` has no effect without adapters: give `lora_rank`"),
         ({"lora_variant": "vera", "lora_rank": 4}, "there is no lora_variant 'vera': choose one of lora, rslora, dora"),
     ):
         with pytest.raises(InputError, match=message):

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from relexify.cli.console import emit, print_table, results, say_assisting, table
 from relexify.cli.group import HELP_OPTIONS, VerbCommand
-from relexify.cli.options import OutputFile, Overwrite, Seed, Settings, option
+from relexify.cli.options import OutputFile, Overwrite, Seed, Settings, apply_settings, option
 from relexify.cli.progress import bars
 from relexify.errors import EvidenceError
 
@@ -50,7 +50,6 @@ def train(
     """
     from relexify.evidence.vectors.options import VectorTraining, validate_vector_training
     from relexify.processes import launch
-    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.files import check_output
     from relexify.text import Corpus
 

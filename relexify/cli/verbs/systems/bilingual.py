@@ -10,7 +10,7 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, existing, named_model, option, split_languages
+from relexify.cli.options import TEXT, apply_settings, existing, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
@@ -44,7 +44,6 @@ def bilingual(
     Example: relexify bilingual bert-base-cased bert-swahili bert-en-sw --languages en,sw --corpus swahili.txt
     --source-corpus english.txt
     """
-    from relexify.recipes.file.settings import apply_settings
     from relexify.training.checks import prepare_training
 
     options = replace(

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relexify.cli.console import emit
-from relexify.cli.options import Model, OutputFolder, Overwrite, Seed, Settings, check_model, option, say_loading
+from relexify.cli.options import (
+    Model,
+    OutputFolder,
+    Overwrite,
+    Seed,
+    Settings,
+    apply_settings,
+    check_model,
+    option,
+    say_loading,
+)
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_rows
 
@@ -53,7 +63,6 @@ def compress(
 
     Example: relexify compress gpt2-swahili gpt2-swahili-small --rank 200
     """
-    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.files import check_output
     from relexify.systems.compression.options import Compression, check_values
 

@@ -8,7 +8,7 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, named_model, option, split_languages
+from relexify.cli.options import TEXT, apply_settings, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_measured, print_model_folder, print_summary
 from relexify.systems.trelm.options import Trelm, check_trelm, check_trelm_output
@@ -65,7 +65,6 @@ def trelm(
     """
     from dataclasses import replace
 
-    from relexify.recipes.file.settings import apply_settings
     from relexify.storage.runs.work import WorkFolder
 
     usual = Trelm()

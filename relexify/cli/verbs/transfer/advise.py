@@ -11,7 +11,7 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import METHOD, RUN, chosen_device, option
+from relexify.cli.options import METHOD, RUN, apply_settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_next_steps, print_plan, print_summary
 from relexify.systems.transfer.defaults import (
@@ -70,7 +70,6 @@ def advise(
     Example: relexify advise gpt2 --corpus swahili.txt --bitext en-sw.tsv --steps 100 --batch 64 --length 512
     """
     from relexify.recipes.advise.options import Advise, planned_runs
-    from relexify.recipes.file.settings import apply_settings
     from relexify.systems.transfer.checks import check_replaced, check_transfer
     from relexify.systems.transfer.options import Transfer
 

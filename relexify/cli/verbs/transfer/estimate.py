@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relexify.cli.console import emit
-from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Steps, option, say_loading
+from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Steps, apply_settings, option, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
 from relexify.errors import InputError
@@ -57,8 +57,6 @@ def estimate(
 
     Example: relexify estimate gpt2-swahili --steps 5000 --measure
     """
-    from relexify.recipes.file.settings import apply_settings
-
     options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
     options = apply_settings("training", options, settings)
     if tokens is not None:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from relexify.cli.console import emit, results
-from relexify.cli.options import RUN, TEXT, Device, Model, chosen_device, option, say_loading
+from relexify.cli.options import RUN, TEXT, Device, Model, apply_settings, chosen_device, option, say_loading
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_rows, print_summary
 from relexify.errors import InputError
@@ -85,7 +85,6 @@ def evaluate(
         return emit(model=model, scores=scores)
     from relexify.evaluation.data.files import TaskFiles, check_files, find_files
     from relexify.evaluation.options import Evaluation
-    from relexify.recipes.file.settings import apply_settings
 
     if held_out:
         raise InputError(f"--held-out is for language modelling: leave it out, or leave out --task {task}")
@@ -118,7 +117,6 @@ def _score_text(
 ) -> tuple[Score, ...]:
     """Score a model on held-out text, and print and return the scores."""
     from relexify.evaluation.text import TextScoring, score_text
-    from relexify.recipes.file.settings import apply_settings
     from relexify.text import Corpus
 
     options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)

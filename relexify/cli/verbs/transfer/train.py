@@ -11,7 +11,7 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import PLAN, RUN, TEXT, option
+from relexify.cli.options import PLAN, RUN, TEXT, apply_settings, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.progress import describe_estimate
@@ -80,7 +80,6 @@ def train(
 
     Example: relexify train gpt2-both gpt2-both-trained --corpus swahili.txt --source-corpus english.txt
     """
-    from relexify.recipes.file.settings import apply_settings
     from relexify.training.checks import prepare_training
 
     options = Training(

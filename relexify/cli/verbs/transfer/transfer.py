@@ -9,7 +9,7 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit, say_assisting
-from relexify.cli.options import METHOD, chosen_device, option
+from relexify.cli.options import METHOD, apply_settings, chosen_device, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
 from relexify.errors import InputError
@@ -65,7 +65,6 @@ def transfer(
     Example: relexify transfer gpt2 gpt2-both --corpus swahili.txt --source-corpus english.txt --keep-source
     """
     from relexify.processes import launch
-    from relexify.recipes.file.settings import apply_settings
     from relexify.systems.transfer.checks import prepare_transfer
     from relexify.systems.transfer.options import Transfer
 

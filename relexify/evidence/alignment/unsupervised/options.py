@@ -90,15 +90,15 @@ def validate_adversarial_training(options: AdversarialTraining) -> None:
         "judged": 1, "neighbours": 1, "refinements": 0, "frequency_words": 1,
     }  # fmt: skip
     for name, least in lowest.items():
-        check_number(f"aligning with {name}", getattr(options, name), least)
+        check_number(name, getattr(options, name), least, before="aligning with ")
     for name, below in {"dropout": 1.0, "smoothing": 0.5, "beta": 0.5, "slope": 1.0}.items():
         value = getattr(options, name)
         if not 0 <= value < below:
-            raise InputError(f"aligning with {name} = {value} is not possible: give at least 0, and below {below}")
+            raise InputError(f"aligning with `{name}={value}` is not possible: give at least 0, and below {below}")
     for name in ("decay", "shrink"):
-        check_positive(f"aligning with {name}", getattr(options, name), 1)
+        check_positive(name, getattr(options, name), 1, before="aligning with ")
     for name in ("learning_rate", "frequency_spread"):
-        check_positive(f"aligning with {name}", getattr(options, name))
+        check_positive(name, getattr(options, name), before="aligning with ")
 
 
 def resolve_options(options: AdversarialTraining | None, width: int) -> AdversarialTraining:

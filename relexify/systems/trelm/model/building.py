@@ -63,7 +63,7 @@ def with_trilayer(
     if target is not None:
         check_languages(languages)
         if embedding_size is not None:
-            raise InputError("embedding_size is for a joint vocabulary: leave it out where each language has its own")
+            raise InputError("`embedding_size` is for a joint vocabulary: leave it out where each language has its own")
         target = as_bert(target)
     model = as_bert(model)
     if target is not None:
@@ -150,7 +150,7 @@ def _build_config(
     rows, width = model.get_input_embeddings().weight.shape
     if embedding_size is not None and not 1 <= embedding_size < width:
         raise InputError(
-            f"embedding_size = {embedding_size} is not possible: give a number below the {width} of the model"
+            f"`embedding_size={embedding_size}` is not possible: give a number below the {width} of the model"
         )
     return TriLayerConfig(
         backbone=inner,

@@ -69,7 +69,7 @@ def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path,
     rejects(("train", both[0], tmp_path / "t", "--corpus", world.corpus), "is a bilingual model", "relexify export")
     texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
     pair = ("bilingual", world.gpt2, transferred[0], tmp_path / "out")
-    rejects((*pair, *texts, "--batch", 5), "batch = 5 is odd")
+    rejects((*pair, *texts, "--batch", 5), "--batch 5 is odd")
     rejects((*pair, *texts, "--languages", "source,source"), "both languages are called 'source'")
     rejects(("bilingual", world.gpt2, world.bert, tmp_path / "out", *texts), "GPT2LMHeadModel and a BertForMaskedLM")
 
@@ -167,7 +167,7 @@ def test_a_bilingual_training_needs_a_transfer_and_text(recipe, tmp_path, reject
     recipe.write_text(whole.replace("[transfer]", "[vectors]").partition("[vectors]")[0] + "[bilingual]\n")
     rejects(("run", recipe), "[bilingual] needs [transfer]")
     recipe.write_text("\n".join(line for line in whole.splitlines() if not line.startswith("source_corpus")))
-    rejects(("run", recipe), "lacks source_corpus")
+    rejects(("run", recipe), "lacks `source_corpus`")
     recipe.write_text(whole.replace('["en", "xx"]', '["en", "en"]'))
     rejects(("run", recipe), "bilingual", "both languages are called 'en'")
     recipe.write_text(whole + '[compare]\nruns = ["transinner"]\n')

@@ -156,7 +156,7 @@ def test_a_run_until_the_first_phase_needs_no_parallel_text(texts: Texts, tmp_pa
     del options[position : position + 2]
     later = [*options, "--set", "until=specific"]
     needed = relexify("trelm", texts.model, tmp_path / "out", *later)
-    assert (needed.status, "give it as --bitext" in needed.err) == (2, True), needed.err
+    assert (needed.status, "TreLM needs --bitext" in needed.err) == (2, True), needed.err
     outcome = relexify("trelm", texts.model, tmp_path / "out", *options)
     assert outcome.status == 0, outcome.err
     assert [score.task for score in trelm_scores(tmp_path / "out")] == [
@@ -381,5 +381,5 @@ def test_conflicting_tables_are_rejected(texts: Texts, tmp_path: Path) -> None:
     file.write_text(file.read_text() + "\n[training]\nsteps = 3\n")
     with pytest.raises(InputError, match=r"\[trelm\] and \[training\] do not go together"):
         read_recipe(file)
-    with pytest.raises(InputError, match="needs bitext"):
+    with pytest.raises(InputError, match="needs `bitext`"):
         trelm_run.run_trelm(texts.model, tmp_path / "o", "x", Trelm(source_corpus="y"))

@@ -96,9 +96,12 @@ def test_invalid_combinations_are_rejected_before_any_work(texts: Texts, grafted
     pico.bert(pico.wordpiece()).save_pretrained(tmp_path / "wide")
     for options, part in (
         (SEPARATE, "--source-model"),
-        (("--source-model", texts.model), "source_model is for separate vocabularies"),
+        (("--source-model", texts.model), "--source-model is for separate vocabularies"),
         (("--vocabularies", "mixed"), "no 'mixed' vocabularies"),
-        ((*SEPARATE, "--source-model", texts.model, "--set", "embedding_size=8"), "embedding_size is for a joint"),
+        (
+            (*SEPARATE, "--source-model", texts.model, "--set", "embedding_size=8"),
+            "--set embedding_size=… is for a joint",
+        ),
         ((*SEPARATE, "--source-model", tmp_path / "wide"), "do not share an encoder"),
     ):
         rejected = relexify("trelm", grafted, tmp_path / "out", *texts.options(*options))

@@ -246,7 +246,7 @@ def test_an_adapter_beside_the_weights_is_rejected_because_it_alone_would_be_sav
     options = {"r": 2, "target_modules": ["c_attn"], "fan_in_fan_out": True}
     peft.get_peft_model(load_model(folder), peft.LoraConfig(**options)).save_pretrained(folder)
     for load in (load_config, load_model, load_tokenizer, meta_model):
-        with pytest.raises(InputError, match="adapter of peft .* merge it into them"):
+        with pytest.raises(InputError, match=r"adapter of peft .* merge it into them"):
             load(folder)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pytest
 import torch
-from transformers import BertForPreTraining
+from tokenizers import Tokenizer
+from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import architecture_of, check_fit
@@ -156,6 +158,17 @@ def test_a_tokenizer_larger_than_the_model_is_rejected():
     with pytest.raises(VocabularyError, match=message):
         bits_per_byte(model, larger, TEXT)
     check_fit(model, pico.byte_level(size=380))
+
+
+def test_a_tokenizer_that_puts_an_id_beyond_the_model_around_a_text_is_rejected():
+    model, tokenizer = pico.pair("bert")
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["post_processor"]["special_tokens"]["[CLS]"]["ids"] = [4_000_000_000]
+    edited = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)), pad_token="[PAD]", mask_token="[MASK]"
+    )
+    with pytest.raises(VocabularyError, match="puts the id 4000000000 around a text"):
+        check_fit(model, edited)
 
 
 def test_models_without_a_language_modelling_head_are_rejected():

@@ -167,6 +167,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     local = must_be_local(path)
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
+        _disable_dropout(name, tokenizer)
         try:
             tokenizer(_PROBE)
         except Exception as error:
@@ -179,6 +180,14 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns such a one without files
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
+
+
+def _disable_dropout(name: str | Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Turn off BPE dropout, with which a tokenizer encodes the same text differently each time."""
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    if dropout := getattr(model, "dropout", None):
+        model.dropout = None
+        logger.warning("the tokenizer of %s drops merges at random (dropout = %g): turning that off", name, dropout)
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:

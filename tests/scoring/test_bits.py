@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.scoring import bits_per_byte, language_model_scores, scores_of
+from relexify.scoring.windows import warn_about_dropped
 from relexify.tokens import separator_of
 from tests import pico
 
@@ -140,6 +141,26 @@ def test_unknown_tokens_give_a_warning(caplog):
     model, tokenizer = pico.pair("bert")
     bits_per_byte(model, tokenizer, "the river 日本語 日本 日本語")
     assert "unknown to the tokenizer: the scores are too good" in caplog.text
+
+
+def test_characters_without_any_token_give_a_warning(caplog):
+    """A BPE without bytes and without an unknown token leaves out what it does not know."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=["</s>"], show_progress=False)
+    backend.train_from_iterator(LINES, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+    model = pico.gpt2(tokenizer)
+    bits_per_byte(model, tokenizer, TEXT)
+    assert "get no token" not in caplog.text
+    bits_per_byte(model, tokenizer, f"{LINES[0]} 日本語")
+    assert "characters of the held-out text get no token" in caplog.text
+
+
+@pytest.mark.parametrize("family", list(pico.FAMILIES))
+def test_tokenizers_of_every_family_have_tokens_for_all_characters(family, caplog):
+    warn_about_dropped(pico.pair(family)[1], [*LINES, "e\u0301 ÅﬁＡ 日本語 \u200bشَ"] * 30)
+    assert not caplog.text
 
 
 def test_an_encoder_decoder_reads_text_of_a_script_without_spaces():

@@ -184,7 +184,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
 
 def _disable_dropout(name: str | Path, tokenizer: PreTrainedTokenizerFast) -> None:
     """Turn off BPE dropout, with which a tokenizer encodes the same text differently each time."""
-    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    model: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
     if dropout := getattr(model, "dropout", None):
         model.dropout = None
         logger.warning("the tokenizer of %s drops merges at random (dropout = %g): turning that off", name, dropout)

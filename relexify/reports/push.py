@@ -62,7 +62,7 @@ def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_
             repo_id=repository,
             folder_path=folder,
             commit_message="Upload a model written by relexify",
-            ignore_patterns=_HIDDEN,
+            ignore_patterns=list(_HIDDEN),
         )
     except Exception as error:  # of huggingface_hub, or of the HTTP library that its version uses
         raise OutputError(

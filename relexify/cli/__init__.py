@@ -37,5 +37,6 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:  # the next file that is opened would take its number
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        # In the locale C, Python writes bytes that are no text as they are, but no letters beyond ASCII.
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")

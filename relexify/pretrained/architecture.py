@@ -176,6 +176,13 @@ def check_fit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Non
             f"the tokenizer has {highest + 1} tokens, the model only {rows} embeddings: "
             "they do not belong together; give the model's own tokenizer"
         )
+    # The post-processor of a tokenizer has ids of its own, which are not compared with those of its vocabulary.
+    around = max((max(ids) for ids in tokenizer_frame(tokenizer.backend_tokenizer) if ids), default=0)
+    if around >= rows:
+        raise VocabularyError(
+            f"the tokenizer puts the id {around} around a text, and the model has only {rows} embeddings: "
+            "give the model's own tokenizer"
+        )
 
 
 def encoder_frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:

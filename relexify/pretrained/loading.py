@@ -55,6 +55,7 @@ __all__ = [
 _NUMBERS_PER_BYTE = 4  # more than any format stores
 _MAX_LAYERS = 10_000  # a model is built layer by layer, even without weights
 _MAX_LABELS = 10_000_000  # a config contains a name for each label
+_ADAPTER = "adapter_config.json"
 _PROBE = "a ☃"
 """Text to test a tokenizer with; few tokenizers have tokens for all of it."""
 
@@ -166,6 +167,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     local = must_be_local(path)
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
+        _disable_dropout(name, tokenizer)
         try:
             tokenizer(_PROBE)
         except Exception as error:
@@ -178,6 +180,14 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns such a one without files
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
+
+
+def _disable_dropout(name: str | Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Turn off BPE dropout, with which a tokenizer encodes the same text differently each time."""
+    model: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    if dropout := getattr(model, "dropout", None):
+        model.dropout = None
+        logger.warning("the tokenizer of %s drops merges at random (dropout = %g): turning that off", name, dropout)
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:
@@ -213,6 +223,8 @@ def check_loadable(name: str | Path) -> str:
     for file in Path(path).iterdir() if Path(path).is_dir() else ():
         if file.exists() and not (file.is_file() or file.is_dir()):
             raise InputError(f"{file} is not a regular file: give a folder with the files of a model")
+    if (Path(path) / _ADAPTER).exists() and (Path(path) / "config.json").exists():
+        raise _holds_adapter(name)
     kind = kind_of_folder(path)
     if kind is not None and kind.needs_language:
         raise InputError(
@@ -307,6 +319,9 @@ def _from_pretrained(
             path, output_loading_info=True, trust_remote_code=False, local_files_only=local, **options
         )
     check_number_formats(Path(path), model)
+    _check_unquantised(name, model)
+    if getattr(model, "_hf_peft_config_loaded", False):  # of a Hub name; a folder was checked before
+        raise _holds_adapter(name)
     _repair_generation(name, model)
     return model.eval(), sorted(loaded["missing_keys"])
 
@@ -353,6 +368,23 @@ def _check_size(name: str | Path, path: str) -> None:
             f"the weights of {name} do not have the shapes that its config describes: {described:,} parameters do not "
             f"fit into {stored:,} bytes; check that config.json and the weights belong together"
         )
+
+
+def _check_unquantised(name: str | Path, model: PreTrainedModel) -> None:
+    """Validate that transformers has not quantised a model while it was loaded, whatever its files contain."""
+    if getattr(model.config, "quantization_config", None) is not None:
+        raise InputError(
+            f"the config of {name} has quantization_config, with which transformers quantises its weights: give the "
+            "model as it was before it was quantised, or remove that entry if its weights are not quantised"
+        )
+
+
+def _holds_adapter(name: str | Path) -> InputError:
+    """Return the error for a model to whose weights transformers adds an adapter, and saves the adapter alone."""
+    return InputError(
+        f"{name} has an adapter of peft ({_ADAPTER}) beside its weights: merge it into them (merge_and_unload), or "
+        "remove its files if the weights contain it already"
+    )
 
 
 def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ from relexify.errors import InputError, check_choice
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskScores
 from relexify.storage.files import write_file
+from relexify.storage.json import parse_json
 from relexify.training.results.curve import Curve, Measurement
 
 __all__ = ["METRICS", "Comparison", "Reach", "TrainingCost", "step_reaching", "steps_to_reach"]
@@ -215,7 +216,7 @@ class Comparison:
             InputError: The file is missing or damaged, or holds something else.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
             tasks = {
                 str(run): tuple(map(TaskScores.of_table, found)) for run, found in content.get("tasks", {}).items()
             }

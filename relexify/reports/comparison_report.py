@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from relexify.errors import MissingExtra
-from relexify.markdown import markdown_table
+from relexify.markdown import markdown_table, plain_text
 from relexify.reports.comparison import Comparison
 from relexify.reports.conclusions import conclude
 from relexify.reports.html.comparison import render_comparison
@@ -62,8 +62,8 @@ def write_report(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 
 def _render_markdown(comparison: Comparison, picture: Path | None = None, task_picture: Path | None = None) -> str:
-    notes = [f"- {name}: {_plain(value)}\n" for name, value in comparison.notes.items()]
-    parts = [f"# {comparison.title}\n", "".join([*notes, f"- tokens per step: {comparison.step_size}\n"])]
+    notes = [f"- {plain_text(name)}: {plain_text(_plain(value))}\n" for name, value in comparison.notes.items()]
+    parts = [f"# {plain_text(comparison.title)}\n", "".join([*notes, f"- tokens per step: {comparison.step_size}\n"])]
     if picture is not None:
         parts.append(f"![bits per byte against steps]({picture.name})\n")
     parts += ["## Scores\n", f"{score_note(comparison)}\n", *_remarks_on_steps(comparison)]

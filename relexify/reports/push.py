@@ -18,6 +18,9 @@ from relexify.storage.notes import read_notes
 
 __all__ = ["push"]
 
+_HIDDEN = (".*", "*/.*")
+"""Patterns of hidden files, such as `.env` with a token, or a temporary file that a killed command left."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -25,7 +28,7 @@ def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_
     """Upload a model with its card and its report to the Hub, as one commit.
 
     The token is that of `hf auth login`, or `HF_TOKEN`. A graft is checked first. A card that was edited since relexify
-    wrote it is uploaded as it is.
+    wrote it is uploaded as it is. Files that were added to the folder are uploaded too, except hidden ones.
 
     Args:
         folder: A folder that `transfer`, `train` or another verb wrote.
@@ -56,7 +59,10 @@ def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_
     try:
         api.create_repo(repository, private=private, exist_ok=True)
         commit = api.upload_folder(
-            repo_id=repository, folder_path=folder, commit_message="Upload a model written by relexify"
+            repo_id=repository,
+            folder_path=folder,
+            commit_message="Upload a model written by relexify",
+            ignore_patterns=list(_HIDDEN),
         )
     except Exception as error:  # of huggingface_hub, or of the HTTP library that its version uses
         raise OutputError(

@@ -22,7 +22,7 @@ from relexify.pretrained.runtime.runnable import evaluating
 from relexify.progress import track
 from relexify.scoring.bits import TASK, batch_nats
 from relexify.scoring.score import Score
-from relexify.scoring.windows import MASK_STRIDE, warn_about_normalisation, warn_about_unknown
+from relexify.scoring.windows import MASK_STRIDE, warn_about_dropped, warn_about_normalisation, warn_about_unknown
 from relexify.text import is_unspaced, make_encodable
 from relexify.tokens import backend_of
 
@@ -77,6 +77,7 @@ def bits_per_byte_of_words(
     if not segments:
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it supports")
     warn_about_unknown(tokenizer, np.concatenate([ids for ids, _ in segments]))
+    warn_about_dropped(tokenizer, lines)
     warn_about_normalisation(tokenizer, lines)
     total = 0.0
     with evaluating(model), torch.inference_mode(), track("measuring whole words", len(segments)) as advance:

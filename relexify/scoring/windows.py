@@ -20,13 +20,14 @@ from relexify.pretrained.architecture import IGNORED, Architecture, encoder_fram
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
 from relexify.scoring.score import WINDOW
 from relexify.text import make_encodable
-from relexify.tokens import encoder_of, normaliser_of, separator_of
+from relexify.tokens import copy_backend, encoder_of, normaliser_of, separator_of
 
 __all__ = [
     "MASK_STRIDE",
     "HeldOut",
     "held_out_windows",
     "sample_size",
+    "warn_about_dropped",
     "warn_about_normalisation",
     "warn_about_unknown",
 ]
@@ -35,6 +36,8 @@ MASK_STRIDE = 7
 """For a masked language model, one token in this many is masked at a time: about the 15 % that it was trained with."""
 UNKNOWN_SHARE = 0.01
 """Share of unknown tokens above which a warning is logged."""
+DROPPED_SAMPLE = 1000
+"""Lines, spread over a text, in which characters without a token are counted."""
 NORMALISED_SHARE = 0.02
 """Share of the bytes of a text that a normaliser may remove; above it, a warning is logged."""
 
@@ -90,6 +93,7 @@ def held_out_windows(
     if (stream == separator).all():
         raise InputError("the tokenizer finds no tokens in the held-out text: give text in a script that it supports")
     warn_about_unknown(tokenizer, stream)
+    warn_about_dropped(tokenizer, lines)
     warn_about_normalisation(tokenizer, lines)
     if kind == "decoder":
         start = text_start(tokenizer)
@@ -124,6 +128,30 @@ def warn_about_unknown(tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -
     if share > UNKNOWN_SHARE:
         logger.warning(
             "%.1f %% of the held-out tokens are unknown to the tokenizer: the scores are too good", 100 * share
+        )
+
+
+def warn_about_dropped(tokenizer: PreTrainedTokenizerFast, lines: Sequence[str]) -> None:
+    """Warn if many characters get no token at all, as with a BPE that has neither bytes nor an unknown token.
+
+    They cost no bits, so scores are too good.
+
+    Args:
+        tokenizer: The tokenizer.
+        lines: The text.
+    """
+    backend, normalise = copy_backend(tokenizer), normaliser_of(tokenizer) or str
+    sample = [normalise(line) for line in lines[:: -(-len(lines) // DROPPED_SAMPLE)]]
+    dropped = total = 0
+    for line, encoding in zip(sample, backend.encode_batch(sample, add_special_tokens=False), strict=True):
+        kept = {position for start, end in encoding.offsets for position in range(start, end)}
+        letters = [position for position, character in enumerate(line) if not character.isspace()]
+        dropped, total = dropped + sum(position not in kept for position in letters), total + len(letters)
+    if dropped > UNKNOWN_SHARE * total:
+        logger.warning(
+            "%.1f %% of the characters of the held-out text get no token, not even an unknown one: the scores are too "
+            "good; give a tokenizer with bytes or an unknown token (unk_token)",
+            100 * dropped / total,
         )
 
 

@@ -134,7 +134,7 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
     except PermissionError:
         logger.warning("the cached %s belongs to another user and cannot be read; rebuilding it", _described(kind))
         return None
-    except (InputError, OSError, ValueError, KeyError, TypeError) as error:
+    except (InputError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning("the cached %s is corrupt; rebuilding it (%s)", _described(kind), error)
         return None
     logger.info("using the cached %s", _described(kind), extra={"once": True})

@@ -67,8 +67,8 @@ _FILES, _DOCUMENTS = "files", "documents"
 _SPACE_ADVICE = "free some space, or choose another output"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary file of another machine, whose processes cannot be checked, counts as abandoned."""
-_TEMPORARY = re.compile(r"(?:(?P<machine>[0-9a-f]{12})\.)?(?P<process>\d+)\.\w+")
-"""The rest of a temporary name after `.NAME.`; older versions did not write the machine."""
+_TEMPORARY = re.compile(r"(?P<machine>[0-9a-f]{12})\.(?P<process>\d+)\.\w{8}")
+"""The rest of a temporary name after `.NAME.`; `.model.1.0` or `.model.2024.yaml` may be a user's own."""
 
 
 @dataclass(frozen=True)
@@ -464,7 +464,7 @@ def _remove_leftovers(path: Path) -> None:
         _remove(leftover)
 
 
-def _is_left_over(temporary: Path, machine: str | None, process: int) -> bool:
+def _is_left_over(temporary: Path, machine: str, process: int) -> bool:
     if machine == _machine():
         return not _is_running(process)
     try:

@@ -15,22 +15,28 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LOCK_FILE", "locked_beside", "only_one"]
+__all__ = ["LASTING_LOCK_FILE", "LOCK_FILE", "locked_beside", "only_one"]
 
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = "lock"
 """The file in a work folder that the process holds a lock on."""
+LASTING_LOCK_FILE = ".lock"
+"""That in a folder whose results stay; another name, by which it is told from a work folder."""
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
+def only_one(folder: Path, *, file: str = LOCK_FILE) -> Iterator[None]:
     """Lock a folder, and raise an error at once if another process holds its lock.
+
+    Args:
+        folder: The folder, which exists.
+        file: The name of the file in it that is locked, and stays.
 
     Raises:
         InputError: Another process is working there.
     """
-    path = folder / LOCK_FILE
+    path = folder / file
     used = InputError(f"another process is working in {folder}: wait for it, or choose another output")
     try:
         stream = open(path, "w")  # noqa: SIM115 (closed below)

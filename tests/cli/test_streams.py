@@ -55,6 +55,13 @@ def test_words_are_escaped_where_the_terminal_cannot_show_them(vectors: Path, en
     assert "šora" in str(json.loads(as_json.stdout))
 
 
+def test_words_are_escaped_in_the_locale_c(vectors: Path) -> None:
+    c = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    shown = in_shell(f"vectors nearest {vectors} haus", **c)
+    assert shown.returncode == 0, shown.stderr
+    assert "\\u0161ora" in shown.stdout
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_does_not_stop_a_command(vectors: Path, closed: str) -> None:
     for options in ("", "--json"):

@@ -239,3 +239,21 @@ def test_the_embedding_of_a_truncated_file_is_an_input_error(folder: Path) -> No
     file.write_bytes(file.read_bytes()[:-5])
     with pytest.raises(InputError, match=r"model\.safetensors is damaged"):
         read_embedding(folder)
+
+
+def test_an_adapter_beside_the_weights_is_rejected_because_it_alone_would_be_saved(folder: Path):
+    peft = pytest.importorskip("peft")
+    options = {"r": 2, "target_modules": ["c_attn"], "fan_in_fan_out": True}
+    peft.get_peft_model(load_model(folder), peft.LoraConfig(**options)).save_pretrained(folder)
+    for load in (load_config, load_model, load_tokenizer, meta_model):
+        with pytest.raises(InputError, match=r"adapter of peft .* merge it into them"):
+            load(folder)
+
+
+def test_a_config_that_quantises_weights_when_they_are_loaded_is_an_input_error(folder: Path):
+    pytest.importorskip("bitsandbytes")
+    config = json.loads((folder / "config.json").read_text())
+    quantised = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": quantised}))
+    with pytest.raises(InputError, match="before it was quantised"):
+        load_model(folder)

@@ -241,3 +241,16 @@ def test_a_text_without_marks_has_the_layout_of_the_source_tokenizer():
     parts = [json.loads(each.backend_tokenizer.to_str()) for each in (like, target)]
     for name in ("normalizer", "pre_tokenizer"):
         assert parts[0][name] == parts[1][name]
+
+
+def test_a_tokenizer_with_dropout_encodes_a_text_always_alike(tmp_path, caplog):
+    pico.saved("gpt2", tmp_path)
+    file = tmp_path / "tokenizer.json"
+    state = json.loads(file.read_text())
+    file.write_text(json.dumps({**state, "model": {**state["model"], "dropout": 0.5}}))
+    tokenizer = load_tokenizer(tmp_path)
+    text = "\n".join(pico.sentences(20))
+    expected = pico.pair("gpt2")[1](text).input_ids
+    assert all(tokenizer(text).input_ids == expected for _ in range(3))
+    assert "drops merges at random (dropout = 0.5)" in caplog.text
+    assert '"dropout":null' in tokenizer.backend_tokenizer.to_str()

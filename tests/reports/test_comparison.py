@@ -10,6 +10,7 @@ import pytest
 
 from relexify.errors import InputError
 from relexify.reports import Comparison, Reach, Statistic, step_reaching, steps_to_reach
+from relexify.reports.comparison_report import write_report
 from relexify.training.results.curve import Curve
 from tests.reports.curves import FAST, SLOW, WORSE, compare, curve
 
@@ -220,3 +221,19 @@ def test_tokens_per_step_may_differ_between_runs():
     assert comparison.step_size == "250 to 1,000"
     assert compare(fast=FAST).step_size == "1,000"
     assert compare(start={0: 1.0}).step_size == "0"
+
+
+def test_names_in_a_report_in_markdown_are_plain_text(tmp_path):
+    """A recipe without a title is called like its file, and the notes contain names of files and models."""
+    named = replace(compare(fast=FAST), title="<img src=x>\n## more", notes={"model": "[x](javascript:y) `z`"})
+    write_report(named, tmp_path)
+    text = (tmp_path / "comparison.md").read_text()
+    assert text.startswith("# \\<img src=x\\> ## more\n")
+    assert "- model: \\[x\\](javascript:y) \\`z\\`\n" in text
+
+
+def test_a_comparison_that_nests_too_many_lists_is_rejected(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for load in (Comparison.load, Curve.load):
+        with pytest.raises(InputError, match="nests too many"):
+            load(tmp_path / "deep.json")

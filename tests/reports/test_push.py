@@ -112,6 +112,15 @@ def test_a_push_uploads_every_file_with_its_card_and_report(hub, folder):
     assert {"README.md", "report.html", "model.safetensors"} <= set(hub.files)
 
 
+def test_hidden_files_are_not_uploaded(hub, folder):
+    (folder / ".cache").mkdir()
+    (folder / "notes" / ".git").mkdir(parents=True)
+    for name in (".env", ".cache/token", "notes/.netrc", "notes/.git/config", "LICENSE", "notes/data.txt"):
+        (folder / name).write_text("hf_secret")
+    rx.push(folder, "jane/model")
+    assert {name for name, content in hub.files.items() if content == b"hf_secret"} == {"LICENSE", "notes/data.txt"}
+
+
 def test_the_card_of_an_upload_loads_the_model_by_its_name_on_the_hub_and_a_missing_language_is_reported(
     hub, folder, caplog
 ):

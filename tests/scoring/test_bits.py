@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pytest
 import torch
-from transformers import BertForPreTraining
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.scoring import bits_per_byte, language_model_scores, scores_of
+from relexify.scoring.windows import warn_about_dropped
 from relexify.tokens import separator_of
 from tests import pico
 
@@ -140,6 +143,26 @@ def test_unknown_tokens_give_a_warning(caplog):
     assert "unknown to the tokenizer: the scores are too good" in caplog.text
 
 
+def test_characters_without_any_token_give_a_warning(caplog):
+    """A BPE without bytes and without an unknown token leaves out what it does not know."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=["</s>"], show_progress=False)
+    backend.train_from_iterator(LINES, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+    model = pico.gpt2(tokenizer)
+    bits_per_byte(model, tokenizer, TEXT)
+    assert "get no token" not in caplog.text
+    bits_per_byte(model, tokenizer, f"{LINES[0]} 日本語")
+    assert "characters of the held-out text get no token" in caplog.text
+
+
+@pytest.mark.parametrize("family", list(pico.FAMILIES))
+def test_tokenizers_of_every_family_have_tokens_for_all_characters(family, caplog):
+    warn_about_dropped(pico.pair(family)[1], [*LINES, "e\u0301 ÅﬁＡ 日本語 \u200bشَ"] * 30)
+    assert not caplog.text
+
+
 def test_an_encoder_decoder_reads_text_of_a_script_without_spaces():
     lines = ["河流书本学生早晨窗户", "老师房子大门很小很大"]
     tokenizer = pico.unigram(lines * 20, size=60)
@@ -156,6 +179,17 @@ def test_a_tokenizer_larger_than_the_model_is_rejected():
     with pytest.raises(VocabularyError, match=message):
         bits_per_byte(model, larger, TEXT)
     check_fit(model, pico.byte_level(size=380))
+
+
+def test_a_tokenizer_that_puts_an_id_beyond_the_model_around_a_text_is_rejected():
+    model, tokenizer = pico.pair("bert")
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["post_processor"]["special_tokens"]["[CLS]"]["ids"] = [4_000_000_000]
+    edited = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)), pad_token="[PAD]", mask_token="[MASK]"
+    )
+    with pytest.raises(VocabularyError, match="puts the id 4000000000 around a text"):
+        check_fit(model, edited)
 
 
 def test_models_without_a_language_modelling_head_are_rejected():

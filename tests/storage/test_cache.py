@@ -134,3 +134,13 @@ def test_an_entry_with_notes_of_its_own_is_intact(cache: Path, caplog: pytest.Lo
             folder = cached_folder("models", "a", write)
     assert load(folder) == [4]
     assert "corrupt" not in caplog.text
+
+
+def test_an_entry_that_nests_too_many_lists_is_rebuilt(cache: Path):
+    make = Maker()
+    for name in ("entry.json", "list.json"):
+        cached("numbers", "a", make=make, save=save, load=load)
+        (file,) = cache.rglob(name)
+        file.write_text("[" * 100_000)
+        assert cached("numbers", "a", make=make, save=save, load=load) == [1, 2]
+    assert make.calls == 3

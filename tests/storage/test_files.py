@@ -147,7 +147,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
 
 
 def test_an_output_that_was_moved_away_is_restored(tmp_path):
-    parked = tmp_path / f".out.{_machine()}.999999999.abc"
+    parked = tmp_path / f".out.{_machine()}.999999999.abcdefgh"
     (parked / "out").mkdir(parents=True)
     (parked / "out" / "old").write_text("x")
     with pytest.raises(OutputError, match="was not written by relexify"), write_folder(tmp_path / "out"):
@@ -173,9 +173,23 @@ def test_the_temporary_of_a_run_on_another_machine_is_left_alone(tmp_path, monke
     assert (tmp_path / "out" / "first").exists()
 
 
-@pytest.mark.parametrize("owner", [f"{'b' * 12}.{os.getpid()}", str(os.getpid())], ids=["another machine", "old name"])
-def test_the_temporary_of_another_machine_is_removed_once_it_is_old(tmp_path, owner):
-    folder, days = tmp_path / f".out.{owner}.abcdefgh", 24 * 3600
+@pytest.mark.parametrize("name", [".out.1.0", ".out.2024.yaml", ".out.31415926.backup", f".out.{'b' * 12}.1.old"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_hidden_files_of_the_user_beside_an_output_are_never_removed(tmp_path, name, is_folder):
+    own = tmp_path / name / "notes" if is_folder else tmp_path / name
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("precious")
+    for entry in {own, own.parent} - {tmp_path}:
+        os.utime(entry, (0, 0))
+    write_file(tmp_path / "out", "new")
+    (tmp_path / "out").unlink()
+    with write_folder(tmp_path / "out") as folder:
+        (folder / "whole").write_text("x")
+    assert own.read_text() == "precious"
+
+
+def test_the_temporary_of_another_machine_is_removed_once_it_is_old(tmp_path):
+    folder, days = tmp_path / f".out.{'b' * 12}.{os.getpid()}.abcdefgh", 24 * 3600
     folder.mkdir()
     (folder / "half").write_text("x")
     for age, left in ((6 * days, True), (8 * days, False)):

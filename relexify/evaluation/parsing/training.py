@@ -34,6 +34,7 @@ from relexify.pretrained.runtime.quiet import quiet_transformers, save_model
 from relexify.scoring import Score
 from relexify.storage.files import write_folder
 from relexify.storage.fingerprint import describe, fingerprint
+from relexify.storage.json import parse_json
 from relexify.storage.revisions import TASK_REVISIONS
 from relexify.storage.runs.claims import claimed
 
@@ -272,7 +273,7 @@ def _read_run(folder: Path, seed: int) -> SeedRun | None:
     if not path.exists():
         return None
     try:
-        record = json.loads((path / RECORD_FILE).read_text())
+        record = parse_json((path / RECORD_FILE).read_text(encoding="utf-8"))
         return SeedRun(record["seed"], path, record["epoch"], record["score"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no finished parser ({error}): remove it, or give another folder") from error

@@ -2,22 +2,24 @@
 
 `run.json` in such a folder is the identity of its run: everything that the result depends on. The same run resumes
 there; another one is rejected, with a message that names the first value that differs. A `WorkFolder` (`work.py`) is
-claimed with a lock and removed in the end. A folder whose results stay, such as the seeds of a task, is `claimed`.
+claimed with a lock and removed in the end. A folder whose results stay, such as the seeds of a task, is `claimed`, with
+a lock as long as a process works there.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.storage.files import is_temporary, write_file
+from relexify.storage.files import is_temporary, write_file, writing_failed
 from relexify.storage.fingerprint import describe
 from relexify.storage.json import read_json
-from relexify.storage.locks import LOCK_FILE
+from relexify.storage.locks import LASTING_LOCK_FILE, LOCK_FILE, only_one
 from relexify.storage.notes import REVISIONS
 from relexify.storage.revisions import changed_revisions
 
@@ -40,7 +42,7 @@ _ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learnin
 
 @contextmanager
 def claimed(folder: Path, identity: Mapping[str, object], revisions: Mapping[str, int]) -> Iterator[None]:
-    """Claim a folder whose results stay; if an error leaves nothing in it, give up the claim.
+    """Claim a folder whose results stay, for this process alone; if an error leaves nothing in it, give up the claim.
 
     Args:
         folder: Where finished results and unfinished work are.
@@ -48,19 +50,33 @@ def claimed(folder: Path, identity: Mapping[str, object], revisions: Mapping[str
         revisions: Those of the code that makes them, see `relexify.storage.revisions`.
 
     Raises:
-        InputError: The folder belongs to another run, or contains files that relexify did not write.
+        InputError: The folder belongs to another run or contains files that relexify did not write, or another process
+            is working in it.
+        OutputError: It cannot be written.
     """
-    claim_folder(folder, {**identity, REVISIONS: dict(revisions)})
+    claim = {**identity, REVISIONS: dict(revisions)}
+    check_claim(folder, claim)
     try:
-        yield
-    except Exception:
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                with suppress(OSError):
-                    entry.rmdir()  # only if it is empty
-        if [entry.name for entry in folder.iterdir()] == [RUN_FILE]:
-            (folder / RUN_FILE).unlink()
-        raise
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise writing_failed(folder, error, "choose another output") from error
+    is_readable_only = (folder / RUN_FILE).exists() and not os.access(folder, os.W_OK)  # finished results can be read
+    # Otherwise another process would remove checkpoints that this one needs, or give up the claim under its results.
+    with nullcontext() if is_readable_only else only_one(folder, file=LASTING_LOCK_FILE):
+        try:
+            claim_folder(folder, claim)
+            yield
+        except Exception:
+            for entry in folder.iterdir():
+                if entry.is_dir():
+                    with suppress(OSError):
+                        entry.rmdir()  # only if it is empty
+            if {entry.name for entry in folder.iterdir()} == {RUN_FILE, LASTING_LOCK_FILE}:
+                (folder / RUN_FILE).unlink()
+            raise
+        finally:
+            if not is_readable_only:
+                (folder / LASTING_LOCK_FILE).unlink(missing_ok=True)
 
 
 def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
@@ -116,7 +132,7 @@ def _is_unused(folder: Path) -> bool:
     entries: list[Path] = []
     with suppress(FileNotFoundError):  # there is no such folder, or no longer
         entries = list(folder.iterdir())
-    return all(entry.name in (RUN_FILE, LOCK_FILE) or is_temporary(entry) for entry in entries)
+    return all(entry.name in (RUN_FILE, LOCK_FILE, LASTING_LOCK_FILE) or is_temporary(entry) for entry in entries)
 
 
 def _describe_difference(before: object, here: object) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.storage.files import write_file
+from relexify.storage.json import parse_json
 
 __all__ = ["SOURCE", "TARGET", "Curve", "Measurement"]
 
@@ -106,6 +107,6 @@ class Curve:
             InputError: The file is missing or damaged.
         """
         try:
-            return cls.of(Measurement(**point) for point in json.loads(Path(path).read_text()))
+            return cls.of(Measurement(**point) for point in parse_json(Path(path).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} holds no training curve ({error}): train again") from error

@@ -48,3 +48,29 @@ def test_files_of_others_are_not_claimed(tmp_path: Path):
     (tmp_path / RUN_FILE).write_text(json.dumps({"model": "of another program"}))
     with pytest.raises(InputError, match="another run"), claimed(tmp_path, IDENTITY, {}):
         pass
+
+
+def test_two_processes_do_not_work_in_one_folder_and_the_second_does_not_give_up_the_claim_of_the_first(tmp_path: Path):
+    with claimed(tmp_path / "out", IDENTITY, {}):
+        with pytest.raises(InputError, match="another process is working"), claimed(tmp_path / "out", IDENTITY, {}):
+            pass
+        assert (tmp_path / "out" / RUN_FILE).exists()
+        (tmp_path / "out" / "seed-0.json").write_text("{}")
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {RUN_FILE, "seed-0.json"}
+    with claimed(tmp_path / "out", IDENTITY, {}):
+        pass
+
+
+def test_a_folder_with_the_lock_of_a_killed_process_is_claimed(tmp_path: Path):
+    (tmp_path / ".lock").touch()
+    with claimed(tmp_path, IDENTITY, {}):
+        pass
+    assert [entry.name for entry in tmp_path.iterdir()] == [RUN_FILE]
+
+
+def test_finished_results_are_found_in_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with claimed(tmp_path, IDENTITY, {}):
+        (tmp_path / "seed-0.json").write_text("{}")
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    with claimed(tmp_path, IDENTITY, {}):
+        assert {entry.name for entry in tmp_path.iterdir()} == {RUN_FILE, "seed-0.json"}

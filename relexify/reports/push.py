@@ -13,13 +13,15 @@ from relexify.grafting import check
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.reports.model_card import CARD, render_card
 from relexify.storage.documents import is_edited, write_document, write_documents
-from relexify.storage.files import ensure_written
-from relexify.storage.notes import read_notes
+from relexify.storage.files import MARKER, ensure_written
+from relexify.storage.notes import Notes, read_notes
 
 __all__ = ["push"]
 
 _HIDDEN = (".*", "*/.*")
 """Patterns of hidden files, such as `.env` with a token, or a temporary file that a killed command left."""
+_ABSOLUTE = re.compile(r"(?:/|[A-Za-z]:[\\/]).+")
+"""An absolute path on Linux, macOS or Windows."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,14 @@ def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_
         for result in check(folder):
             if result.problems:
                 raise InputError(f"{folder} is broken ({result.name}: {result.problems[0]}): see relexify check")
+    if paths := _local_paths(notes):
+        listed = ", ".join(paths[:3]) + (", …" if len(paths) > 3 else "")
+        logger.warning(
+            "%s and the report name files with their paths on this machine (%s): everybody who can see the repository "
+            "can read them; to avoid this, run the transfer with relative paths",
+            MARKER,
+            listed,
+        )
     card = _write_card(folder, repository, rewrite=rewrite_card)
     if "graft" in notes and not re.search(r"^language:", card, re.MULTILINE):
         logger.warning("the model card names no language: transfer with `language=CODE`, or edit %s", folder / CARD)
@@ -70,6 +80,21 @@ def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_
             "`hf auth login`, and try again"
         ) from error
     return str(commit.commit_url)
+
+
+def _local_paths(notes: Notes) -> list[str]:
+    """Return the absolute paths in the notes on how a folder was made, in alphabetical order."""
+    found: set[str] = set()
+    unread: list[object] = [notes.get("provenance"), notes.get("trained_from")]
+    while unread:
+        match unread.pop():
+            case dict() as entries:
+                unread += [*entries, *entries.values()]
+            case list() as entries:
+                unread += entries
+            case str() as text if _ABSOLUTE.fullmatch(text):
+                found.add(text)
+    return sorted(found)
 
 
 def _write_card(folder: Path, repository: str, *, rewrite: bool) -> str:

@@ -234,6 +234,8 @@ def check_output(
         OutputError: It exists and may not be replaced, or the folder that contains it cannot be written.
     """
     path = Path(path)
+    if path.parts[:1] == ("~",):  # a shell expands it; Python, recipes and quoted words do not
+        raise OutputError(f"{path} would be a folder named ~ in the current one: write {path.expanduser()}")
     check_inputs(path, *inputs, texts=texts)
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")

@@ -136,6 +136,14 @@ def test_the_card_of_an_upload_loads_the_model_by_its_name_on_the_hub_and_a_miss
     assert not caplog.text
 
 
+def test_paths_of_this_machine_in_the_notes_are_reported(hub, folder, caplog):
+    notes = json.loads((folder / "relexify.json").read_text())
+    command = {"language": "sw", "corpus": ["/home/jane/interviews.txt", "public.txt"], "separator": "/"}
+    (folder / "relexify.json").write_text(json.dumps({**notes, "provenance": {"command": command}}))
+    rx.push(folder, "jane/model")
+    assert "name files with their paths on this machine (/home/jane/interviews.txt):" in caplog.text
+
+
 def test_a_broken_graft_is_not_uploaded(hub, folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 9}))

@@ -346,6 +346,12 @@ def test_an_internal_folder_is_replaced_whatever_it_contains(tmp_path):
     assert not (tmp_path / "out" / "damaged").exists()
 
 
+def test_an_output_in_the_home_folder_is_not_written_to_a_folder_named_like_its_abbreviation(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/jane")
+    with pytest.raises(OutputError, match=r"would be a folder named ~ .*: write /home/jane/model$"):
+        check_output("~/model")
+
+
 def test_an_output_that_is_or_contains_an_input_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = tmp_path / "wrap" / "in" / "text.txt"

@@ -88,7 +88,7 @@ def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequ
         sentences = [_transfer_verdict(notes, advice=advice)]
     else:
         verdict = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes))
-        kind = {"worse": "poor", "overfitted": "open", "unstable": "open"}.get(verdict.outcome, "good")
+        kind = {"worse": "poor", "overfitted": "open", "unstable": "open", "short": "open"}.get(verdict.outcome, "good")
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
         sentences = [
@@ -157,7 +157,7 @@ def _next_steps(folder: Path, notes: Notes, command: Mapping[str, Any], curve: C
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         steps = after_transfer(folder, notes, name=name)
     else:
-        steps = after_training(name, notes, curve)
+        steps = after_training(name, notes, curve, folder=folder)
     titles = [step.title.removeprefix("Next, ") for step in steps]  # as the section is called
     return [NextStep(title[:1].lower() + title[1:], step.commands) for title, step in zip(titles, steps, strict=True)]
 

@@ -97,21 +97,22 @@ class Search {
     });
   }
 
-  /** Ids of matching tokens: the same text, then the same beginning, then the text anywhere; frequent ones first. */
+  /** Ids of matching tokens: the same text, also in its case, then the same beginning, then the text anywhere; frequent
+   * ones first. */
   find(query) {
-    const wanted = query.trim().toLowerCase();
-    const same = [], starting = [], containing = [];
+    const exact = query.trim(), wanted = exact.toLowerCase();
+    const equal = [], same = [], starting = [], containing = [];
     if (!wanted) return [];
     for (let id = 0; id < this.lower.length; id++) {
       const token = this.lower[id];
       const at = token.indexOf(wanted);
       if (at < 0) continue;
       const text = token.trimStart();
-      if (text === wanted) same.push(id);
+      if (text === wanted) (this.atlas.tokens[id].trimStart() === exact ? equal : same).push(id);
       else if (text.startsWith(wanted)) starting.push(id);
       else if (containing.length < Search.LIMIT) containing.push(id);
     }
-    return [...same, ...starting, ...containing].slice(0, Search.LIMIT);
+    return [...equal, ...same, ...starting, ...containing].slice(0, Search.LIMIT);
   }
 
   show() {

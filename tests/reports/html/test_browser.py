@@ -201,7 +201,7 @@ def test_tab_leads_from_a_typed_token_to_its_own_neighbours(tab, tmp_path):
 
 
 def test_a_chosen_token_is_in_the_address_which_leads_to_it(tab, tmp_path):
-    tokens = [*WORDS, "habari", " 1/2", "  ", " ابتث"]
+    tokens = [" Shika", *WORDS, "habari", " 1/2", "  ", " ابتث"]
     page = atlas_page(tokens, [[600, 400]] * len(tokens), tmp_path)
     tab.open(page)
     assert tab.evaluate("location.hash") == ""

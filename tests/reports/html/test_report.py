@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -266,14 +267,21 @@ def test_training_adds_curves(folder, tmp_path):
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
     assert "(selected)" not in page, "it is the last one"
-    assert "<b>The model has improved.</b>" in page
+    assert '<p class="notice open"><b>The model has improved, but in too short a training to judge it by.</b>' in page
     assert "<p>Train it further.</p>" in page, "with what is not known"
     notes = json.loads((trained / "relexify.json").read_text())
     command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"batch": 4, "held_out_bytes": 2_000}}
     training = pico.training_notes(selected_step=90, command=command)
     (trained / "relexify.json").write_text(json.dumps(notes | {"trained_from": "start", "training": training}))
+    again = "--corpus sw.txt --held-out h.txt --set held_out_bytes=2000 --length 64"
+    commands = copied(rx.report(trained).read_text())
+    assert f"relexify train start trained-1000 {again}" in commands, "with the default steps and batch"
+    assert "relexify estimate trained --length 64 --measure" in commands
+    Curve.of(replace(point, tokens=1_000 * point.step) for point in points).save(trained / "training.json")
+    page = rx.report(trained).read_text()
+    assert '<p class="notice good"><b>The model is still improving.</b>' in page
     again = "--corpus sw.txt --held-out h.txt --batch 4 --set held_out_bytes=2000 --steps 360"
-    assert f"relexify train start trained-360 {again}" in copied(rx.report(trained).read_text())
+    assert f"relexify train start trained-360 {again}" in copied(page)
 
 
 def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(folder, tmp_path):

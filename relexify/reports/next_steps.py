@@ -126,13 +126,8 @@ def after_training(
     held_out = held_out or command.get("held_out")
     if curve and describe_other_text(notes, curve):
         return [NextStep("Next, train it on text in the language of the transfer.", [])]
-    if curve and _is_short(notes, curve) and (again or command.get("corpus")):
-        again_from = "from the start"
-        if again is None:
-            again_from, again = "further", partial(_train_again, str(model), command, add_head=False)
-        return _train_by_default(model, folder or model, again, again_from, can_measure=not languages)
-    if curve and (other := _train_otherwise(model, notes, curve, again)):
-        return [other]
+    if curve and (others := _train_otherwise(model, folder or model, notes, curve, again, can_measure=not languages)):
+        return others
     if languages:
         exporting = ["relexify", "export", str(model), languages[-1], f"{model}-{languages[-1]}"]
         return [NextStep("Next, write its target language as a model of its own:", [shlex.join(exporting)])]
@@ -249,8 +244,24 @@ def _train_by_default(
     ]
 
 
-def _train_otherwise(model: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None) -> NextStep | None:
-    """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
+def _train_otherwise(
+    model: Path, folder: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None, *, can_measure: bool
+) -> list[NextStep]:
+    """Return how to train longer, shorter or more slowly; nothing if the verdict calls for none of these."""
+    command = (notes.get("training") or {}).get("command") or {}
+    if _is_short(notes, curve) and (again or command.get("corpus")):
+        again_from = "from the start"
+        if again is None:
+            again_from, again = "further", partial(_train_again, str(model), command, add_head=False)
+        return _train_by_default(model, folder, again, again_from, can_measure=can_measure)
+    other = _train_longer_or_shorter(model, notes, curve, again)
+    return [other] if other else []
+
+
+def _train_longer_or_shorter(
+    model: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None
+) -> NextStep | None:
+    """Return how to repeat a training with one option changed; None if the verdict does not call for that."""
     training = notes.get("training") or {}
     outcome = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes)).outcome
     if again is None:

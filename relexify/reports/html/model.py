@@ -35,7 +35,12 @@ from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.notes import Notes, read_notes, recorded_command
 from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of
 from relexify.systems.transfer.assessment.start import BASELINES, Start, start_of
-from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
+from relexify.systems.transfer.assessment.summary import (
+    compare_with_transfer,
+    explain_sample,
+    recall_poor_start,
+    summarise_notes,
+)
 from relexify.systems.transfer.assessment.verdict import alignment_hits, verdict_of
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import CURVE_FILE, new_text_steps, selected_step
@@ -200,7 +205,8 @@ def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
         "vocabularies share, so the difference to them is what all of these gain together. The order may change in "
         "training: rows without evidence learn more slowly."
     )
-    return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hint(about)
+    hints = "".join(map(hint, [*explain_sample(start), about]))
+    return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hints
 
 
 def _why_not_scored(notes: Notes, start: Start) -> str:
@@ -242,8 +248,10 @@ def _training(notes: Notes, curve: Curve | None) -> str:
 
 def _evidence(notes: Notes) -> str:
     parts = []
-    verdict = summarise_notes(notes)[-1:]  # which the summary shows
-    for part in (part for step in STEPS.values() for part in step.report.summarise_notes(notes) if part not in verdict):
+    elsewhere = summarise_notes(notes)[-1:]  # the verdict, which the summary shows
+    elsewhere += explain_sample(start) if (start := start_of(notes)) else []
+    summary = [part for step in STEPS.values() for part in step.report.summarise_notes(notes)]
+    for part in (part for part in summary if part not in elsewhere):
         if isinstance(part, str):
             parts.append(f"<p>{with_whole_options(part)}</p>")
         elif not part.is_drawn:

@@ -38,8 +38,16 @@ _GRAFT = object_of(
 )
 _QUALITY = object_of(precision=SHARE, csls_precision=SHARE, words=POSITIVE)
 _ALIGNMENT = object_of(pairs_used=COUNT, coverage=NUMBER, quality=OptionalShape(_QUALITY))
-_TEXT_COVERAGE = object_of(
-    bytes=COUNT, words=POSITIVE, unit=TEXT, source_tokens=COUNT, target_tokens=COUNT, origins=map_of(NUMBER)
+_TEXT_COVERAGE = ObjectShape(
+    {
+        "bytes": COUNT,
+        "words": POSITIVE,
+        "unit": TEXT,
+        "source_tokens": COUNT,
+        "target_tokens": COUNT,
+        "origins": map_of(NUMBER),
+    },
+    {"whole_bytes": OptionalShape(COUNT)},
 )
 _DICTIONARY_CHECK = ObjectShape(
     {"tokens": COUNT, "text_share": NUMBER, "words": COUNT, "related": OptionalShape(NUMBER)},

@@ -91,6 +91,8 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     assert '<p>Inspect some tokens:</p><pre class="commands" tabindex="0"><code>relexify inspect' in page
     assert "Next, " not in page
     assert "the difference to them is what all of these gain together" in page
+    scored = r"\d+ of about [\d,]+ bytes of held-out text were scored, since scoring takes long: --set score_bytes=\d+"
+    assert len(re.findall(scored, copied(page))) == 1, "beside the scores, and not with the evidence too"
     written = datetime.fromtimestamp((folder / "config.json").stat().st_mtime, UTC)
     assert f"{written:%d %B %Y}" in page
     assert page.index('id="facts"') < page.index("sha256 of its content")

@@ -13,6 +13,7 @@ from typing import Any
 
 from relexify.mixture import MIXTURE_FILE, Mixture
 from relexify.pretrained.files.embedding import read_embedding
+from relexify.progress import count_of
 from relexify.reports.html.atlas import build_atlas
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
@@ -82,7 +83,7 @@ def render_model(folder: Path) -> str:
         begun = source_title(command) or notes.get("trained_from")  # neither is known if a recipe began with training
         subtitle = f"{begun}, {changes[0].title}" if begun else f"A model {changes[0].title}"
     if curve is not None:
-        subtitle += f", trained for {curve.last.step:,} steps"
+        subtitle += f", trained for {count_of(curve.last.step, 'step')}"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
@@ -177,15 +178,19 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
                 for piece, tokens in pieces
             )
             count = sum(tokens for _, tokens in pieces)
-            title = f"<h3>{side} tokenizer<b>{count} tokens</b></h3>"
-            rows.append(f'<div class="tokens {side}">{title}<p dir="auto">{chips}</p></div>')
+            title = f"<h3>{side} tokenizer<b>{count_of(count, 'token')}</b></h3>"
+            rows.append(
+                f'<div class="tokens {side}">{title}<p dir="auto">{chips}{" …" if sample.is_cut else ""}</p></div>'
+            )
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
+    # Below the first sentence that has a raised number, which may be one of those that are shown on demand.
+    raised = [any(tokens > 1 for _, tokens in (*sample.source, *sample.target)) for sample in samples]
+    if any(raised):
+        blocks[raised.index(True)] += hint("A raised number is the number of tokens that one character takes.")
     if len(blocks) > 1:
         more = "another sentence" if len(blocks) == 2 else f"{len(blocks) - 1} more sentences"
         blocks = [blocks[0], f"<details><summary>Show {more}</summary>{''.join(blocks[1:])}</details>"]
-    several = any(tokens > 1 for sample in samples for _, tokens in (*sample.source, *sample.target))
-    raised = hint("A raised number is the number of tokens that one character takes.") if several else ""
-    return blocks[0] + raised + "".join(blocks[1:]) if blocks else ""
+    return "".join(blocks)
 
 
 def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from relexify.progress import Advance, describe_estimate
+from relexify.progress import Advance, count_of, describe_estimate
 
 __all__ = ["ANNOUNCED_FROM", "BITS", "PERPLEXITY", "StageMonitor", "scores_with_losses", "suggest_shortening"]
 
@@ -208,7 +208,12 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         where = "this CPU" if device == "cpu" else "this machine"
         advice = suggest_shortening(seconds, device)
         logger.info(
-            "the remaining %d steps take %s on %s (%s)%s", steps, describe_estimate(seconds), where, speed, advice
+            "the remaining %s %s on %s (%s)%s",
+            count_of(steps, "step takes", "steps take"),
+            describe_estimate(seconds),
+            where,
+            speed,
+            advice,
         )
 
     def _is_save_due(self, step: int, devices: int) -> bool:

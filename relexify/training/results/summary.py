@@ -28,9 +28,9 @@ class TrainingVerdict:
     Attributes:
         outcome: `improving`, if scores were still improving when it ended; `short`, if they had not become worse, but
             it has seen fewer than `FEWEST_TOKENS`; `finished`, if they were not improving, or if they became worse
-            again and the best step was kept; `overfitted`, if they did and it was not; `unstable`, if no text had been seen twice then; `worse`, if they
-            became worse and never were better than before.
-            Differences below `GAIN` do not count.
+            again and the best step was kept; `overfitted`, if they did and it was not; `unstable`, if no text had been
+            seen twice then; `worse`, if they became worse and never were better than before. Differences below `GAIN`
+            do not count.
         reason: Why, and what to do next, in one or two sentences.
     """
 

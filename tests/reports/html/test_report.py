@@ -26,13 +26,15 @@ from relexify.reports.html.atlas import build_atlas, readable_token, script_of
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import dots, notice, stacked_bars, table
-from relexify.reports.html.model import render_model
+from relexify.reports.html.model import _sentences, render_model
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
 from relexify.scoring import Score
 from relexify.steps import STEPS, ModelChange, Step, StepReport
 from relexify.storage.files import record_file
 from relexify.storage.notes import read_notes
+from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of, segment_samples
+from relexify.text import Corpus
 from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 from tests.reports.html.conftest import MARKUP
@@ -91,17 +93,18 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     assert '<p>Inspect some tokens:</p><pre class="commands" tabindex="0"><code>relexify inspect' in page
     assert "Next, " not in page
     assert "the difference to them is what all of these gain together" in page
-    scored = r"\d+ of about [\d,]+ bytes of held-out text were scored, since scoring takes long: --set score_bytes=\d+"
-    assert len(re.findall(scored, copied(page))) == 1, "beside the scores, and not with the evidence too"
     written = datetime.fromtimestamp((folder / "config.json").stat().st_mtime, UTC)
     assert f"{written:%d %B %Y}" in page
     assert page.index('id="facts"') < page.index("sha256 of its content")
     poor = shutil.copytree(folder, tmp_path / "poor")
     notes = json.loads((poor / "relexify.json").read_text())
     notes["verdict"]["start"] = "poor"
+    notes["held_out_text"]["whole_bytes"] = 60_000
     (poor / "relexify.json").write_text(json.dumps(notes))
     shown = rx.report(poor).read_text()
     assert "Repair what was found" in shown
+    scored = "bytes of held-out text were scored, since scoring takes long: --set score_bytes=60000"
+    assert copied(shown).count(scored) == 1, "beside the scores, and not with the evidence too"
     assert "relexify train" not in shown
 
 
@@ -530,3 +533,31 @@ def test_one_curve_is_named_in_its_caption_and_numbers_of_an_axis_have_the_same_
 def test_large_and_small_values_have_an_axis_with_numbers_that_differ(values, expected):
     plot = draw_curves({"a": list(enumerate(values))})
     assert re.findall(r'class="y"[^>]*>([^<]*)<', plot) == expected
+
+
+def test_a_sentence_ends_with_an_ellipsis_if_it_was_cut_and_raised_numbers_are_explained_where_they_are():
+    plain, raised = (("Habari", 1), (" ya", 1)), (("Habari", 1), ("؟", 2))
+    explained = "A raised number is the number of tokens"
+    page = _sentences([SegmentedLine("", plain, plain, is_cut=True), SegmentedLine("", raised, plain)])
+    first, others = page.split("<details>")
+    assert first.count(" …</p>") == 2
+    assert " …</p>" not in others
+    assert explained not in first, "it has no raised number"
+    assert others.count(explained) == 1
+    assert (
+        explained
+        in _sentences([SegmentedLine("", raised, plain), SegmentedLine("", plain, plain)]).split("<details>")[0]
+    )
+    assert explained not in _sentences([SegmentedLine("", plain, plain)])
+    assert _sentences([]) == ""
+
+
+def test_a_long_line_is_recorded_as_cut(folder):
+    source = pico.byte_level()
+    lines = ["neno " * 40, "habari ya asubuhi, rafiki yangu mpendwa sana"]
+    samples = segment_samples(Corpus.from_lines(lines), source, source)
+    assert {sample.text.startswith("neno"): sample.is_cut for sample in samples} == {True: True, False: False}
+    notes = json.loads((folder / "relexify.json").read_text())
+    assert all("is_cut" in sample for sample in notes["samples"])
+    del notes["samples"][0]["is_cut"]  # of an earlier version
+    assert not samples_of(notes)[0].is_cut

@@ -32,6 +32,7 @@ from relexify.cli.summary import (
     print_rows,
     print_summary,
 )
+from relexify.progress import count_of
 from relexify.storage.notes import Notes
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def compare(
 
     if dry_run:
         prepared = prepare_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
-        steps = f"to be trained for {prepared.training.steps:,} steps"
+        steps = f"to be trained for {count_of(prepared.training.steps, 'step')}"
         states = [(trial.title, "finished" if trial.is_trained() else steps) for trial in prepared.trials_to_train]
         tables = [(f"[{step.table}]", step.summary) for step in read.steps]
         text = ("text", Corpus.open(read.corpus).describe())

@@ -14,7 +14,7 @@ from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, TEXT, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
-from relexify.progress import describe_estimate
+from relexify.progress import count_of, describe_estimate
 from relexify.training.options import Training
 from relexify.training.plan import PLANS, plan_stages
 
@@ -141,7 +141,8 @@ def train(
 def _print_plan(model: str, output: Path, options: Training, seconds: float | None) -> None:
     """Print what the training would do, and how long it takes."""
     stages = [
-        (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
+        (f"stage {stage.name}", f"{count_of(stage.steps, 'step')}, trains {stage.trains}")
+        for stage in plan_stages(options)
     ]
     time = "estimated after the first steps" if seconds is None else "less than a minute"
     if seconds:

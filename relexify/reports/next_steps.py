@@ -78,7 +78,10 @@ def after_transfer(
     if verdict is not None and verdict.start == "poor":
         repair = _transfer_again(model, command, verdict.changes)
         # A repaired transfer comes first: a model that was found to be a poor start is not worth days of training.
-        training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if repair.commands else []
+        training = []
+        if repair.commands:  # only these write the folder that is trained
+            title, commands = _train(folder, f"{model}-2", f"{model}-2-trained", command)
+            training = [NextStep(f"Then {title[:1].lower()}{title[1:]}", commands)]
         return [repair, *training, NextStep("To see what its tokens are made from:", [inspecting])]
     steps = [NextStep("Next, inspect some tokens:", [inspecting])]
     if verdict is not None and verdict.start == "open" and "model" in command:

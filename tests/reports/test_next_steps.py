@@ -97,7 +97,8 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
         "provenance": {"command": {**MADE, **command}},
         "verdict": {"start": "poor", "reason": "", "changes": changes},
     }
-    first, (_, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    first, (then, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    assert then.startswith(("Then train it", "Then try a short training")), "its folder does not exist before"
     assert first == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
     assert training.startswith("relexify train sw-2 sw-2-trained --corpus a.txt --corpus b.txt")
     assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])

@@ -89,7 +89,7 @@ def render_model(folder: Path) -> str:
 
 def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
     # What to do, without the commands: those of the first two steps are below, in the next section.
-    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.") for step in steps[:2])
+    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.").removeprefix("then ") for step in steps[:2])
     if curve is None:
         sentences = [_transfer_verdict(notes, advice=advice)]
     else:

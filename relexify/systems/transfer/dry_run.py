@@ -50,6 +50,8 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     text = Corpus.open(options.corpus).describe()
     text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"
+    if left_out := evidence.corpus.describe_left_out():
+        text += f"; {left_out}"
     kept: list[tuple[str, object]] = []
     if options.keep_source and options.source_corpus is not None:
         kept = [("kept", f"the encoding of {Corpus.open(options.source_corpus).describe()}")]

@@ -450,3 +450,25 @@ def test_a_killed_run_of_torchrun_resumes_with_another_number_of_processes(world
     assert "resum" in resumed.err
     assert_close(tmp_path / "out", tmp_path / "alone")
     assert_curves_close(*(Curve.load(tmp_path / name / CURVE_FILE) for name in ("out", "alone")))
+
+
+def test_a_dry_run_says_how_many_lines_are_left_out_because_they_are_held_out(world, tmp_path):
+    lines = world.corpus.read_text().splitlines()
+    held_out = tmp_path / "held.txt"
+    held_out.write_text("\n".join(lines[:50]))
+    count = sum(line in set(lines[:50]) for line in lines)
+    said = f"{count} of {len(lines)} lines are left out, because {held_out} has them"
+    texts = ("--corpus", world.corpus, "--held-out", held_out)
+    file = tmp_path / "recipe.toml"
+    table = "[transfer]\nmethod = 'fvt'\nvocab_size = 300\n"
+    file.write_text(
+        f'output = "out"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\nheld_out = "{held_out}"\n{table}'
+    )
+    for command in (
+        ("transfer", world.gpt2, tmp_path / "out", *texts, "--vocab-size", 300, "--method", "fvt"),
+        ("train", world.gpt2, tmp_path / "out", *texts, *SHORT),
+        ("run", file),
+    ):
+        outcome = relexify(*command, "--dry-run", "--json")
+        assert outcome.status == 0, outcome.err
+        assert said in json.loads(outcome.out)["plan"]["text"]

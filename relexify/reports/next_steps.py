@@ -238,12 +238,13 @@ def _train_by_default(
     sizes = {"steps": Training.steps, "batch": Training.batch, "length": length}
     measuring = ["relexify", "estimate", str(model), *(["--length", str(length)] if length < Training.length else [])]
     training = [again(f"{model}-{Training.steps}", **sizes)]
-    on_cpu = "" if has_cuda() else ", which is made for a GPU"
+    on_cpu = "" if has_cuda() else "; these are made for a GPU"
+    sizes_of = "the default steps, batch and length"
     if not can_measure:
-        return [NextStep(f"Next, train it with the default sizes, {again_from}{on_cpu}:", training)]
+        return [NextStep(f"Next, train it with {sizes_of}, {again_from}{on_cpu}:", training)]
     return [
         NextStep("Next, see how long the default training takes here:", [shlex.join([*measuring, "--measure"])]),
-        NextStep(f"Train it with the default sizes, {again_from}{on_cpu}:", training),
+        NextStep(f"Train it with {sizes_of}, {again_from}{on_cpu}:", training),
     ]
 
 

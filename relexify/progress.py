@@ -24,6 +24,7 @@ from typing import Protocol
 __all__ = [
     "Advance",
     "Progress",
+    "count_of",
     "describe_estimate",
     "format_duration",
     "report_to",
@@ -99,10 +100,19 @@ def describe_estimate(seconds: float) -> str:
     """Return how long work will take, for a log: of this run, and of those that follow it."""
     text = f"about {format_duration(seconds)}"
     if runs := _following_runs.get():
-        text += (
-            f", and {format_duration(runs * seconds)} for the {runs} {'run' if runs == 1 else 'runs'} after this one"
-        )
+        text += f", and {format_duration(runs * seconds)} for the {count_of(runs, 'run')} after this one"
     return text
+
+
+def count_of(number: int, one: str, several: str = "") -> str:
+    """Return a number with what it counts, and a verb if that agrees with it: `1 word`, `1,204 words`, `2 lines are`.
+
+    Args:
+        number: How many there are.
+        one: The words that follow 1.
+        several: Those that follow any other number; by default with an s at the end.
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 def format_duration(seconds: float) -> str:

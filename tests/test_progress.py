@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from relexify.progress import describe_estimate, format_duration, report_to, report_under, runs_follow, track
+from relexify.progress import count_of, describe_estimate, format_duration, report_to, report_under, runs_follow, track
 
 
 def recorder(heard: list[Any]) -> Any:
@@ -77,3 +77,8 @@ def test_an_estimate_counts_the_runs_that_follow():
     with runs_follow(3):
         assert describe_estimate(3_600) == "about 1 h, and 3 h for the 3 runs after this one"
     assert describe_estimate(3_600) == "about 1 h"
+
+
+def test_what_is_counted_agrees_with_its_number():
+    assert [count_of(number, "word") for number in (0, 1, 1_204)] == ["0 words", "1 word", "1,204 words"]
+    assert [count_of(number, "entry is", "entries are") for number in (1, 2)] == ["1 entry is", "2 entries are"]

@@ -97,6 +97,15 @@ class VerbCommand(TyperCommand):
                 f"{ctx.command_path} takes {takes or 'no arguments'}, and {rest[0]!r} is one too many: give files and "
                 f"settings as options{text} (see {ctx.command_path} --help)"
             )
+        required = [each for each in self.params if each.param_type_name == "argument" and each.required]
+        first = values.get(required[0].name) if required else None
+        if isinstance(first, str) and not isinstance(values.get(required[-1].name), str | list | tuple):
+            # One of them was forgotten, and not necessarily the last one.
+            takes = " ".join(each.name.upper() for each in required)
+            raise InputError(
+                f"{ctx.command_path} takes {len(required)} arguments, {takes}, and {first!r} is only one of them: give "
+                f"all, as in {ctx.command_path} {takes} (see {ctx.command_path} --help)"
+            )
         if isinstance(values.get("model"), str) and isinstance(values.get("output"), str):
             _check_order(ctx.command_path, values["model"], values["output"])
         options = Counter[Any](each for each in given if each.param_type_name == "option" and not each.is_flag)

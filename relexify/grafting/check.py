@@ -29,6 +29,7 @@ from relexify.pretrained.architecture import (
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer
 from relexify.pretrained.parameters.lexical import weight_rows
+from relexify.progress import count_of
 from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
 from relexify.tokens import ROLES, Vocabulary, vocabulary_of
@@ -125,7 +126,8 @@ def _compare_sizes(
         if found != expected
     ]
     if differing:
-        yield f"{len(differing)} ids of the tokenizer stand for other tokens ({_listed(differing)})"
+        ids = count_of(len(differing), "id of the tokenizer stands", "ids of the tokenizer stand")
+        yield f"{ids} for {'another token' if len(differing) == 1 else 'other tokens'} ({_listed(differing)})"
 
 
 def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:
@@ -138,7 +140,7 @@ def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:
         if tensor.data_ptr() == embedding.data_ptr():
             ids = nonfinite.any(dim=1).nonzero().flatten().tolist()
             rows = f", in the rows of {_listed([repr(vocabulary.tokens[id]) for id in ids if id < len(vocabulary)])}"
-        yield f"{name} has {int(nonfinite.sum())} NaN or infinite values{rows}"
+        yield f"{name} has {count_of(int(nonfinite.sum()), 'NaN or infinite value')}{rows}"
 
 
 def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
@@ -148,7 +150,7 @@ def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
         repr(mixture.target_tokens[id]) for id in np.flatnonzero(zero).tolist() if mixture.origin[id] != Origin.SPECIAL
     ]
     if tokens:
-        yield f"the embedding of {len(tokens)} tokens is zero ({_listed(tokens)})"
+        yield f"the embedding of {count_of(len(tokens), 'token')} is zero ({_listed(tokens)})"
 
 
 def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
@@ -160,7 +162,8 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
         if first != id and not _may_be_equal(mixture, first, id):
             pairs.append(f"{mixture.target_tokens[first]!r} and {mixture.target_tokens[id]!r}")
     if pairs:
-        yield f"{len(pairs)} tokens have the embedding of another one, though their mixtures differ ({_listed(pairs)})"
+        tokens = count_of(len(pairs), "token has", "tokens have")
+        yield f"{tokens} the embedding of another one, though their mixtures differ ({_listed(pairs)})"
 
 
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:

@@ -28,7 +28,7 @@ from transformers import (
 
 from relexify.errors import InputError, RelexifyError, first_line
 from relexify.pretrained.files.packaged import PACKAGED
-from relexify.pretrained.files.shards import check_number_formats, check_shards
+from relexify.pretrained.files.shards import check_number_formats, check_shards, differing_shapes
 from relexify.pretrained.files.tokenizer import check_tokenizer_file
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.names import must_be_local, resolve, unknown_name
@@ -422,9 +422,11 @@ def _message(what: str, name: str | Path, error: BaseException, local: bool) -> 
             "give a model that is saved as safetensors"
         )
     if "ignore_mismatched_sizes" in str(error):
+        differing = differing_shapes(meta_model(name), Path(resolve(name)))
+        first = f" ({differing[0]}{'' if len(differing) == 1 else ', …'})" if differing else ""
         return (
-            f"the weights of {name} do not have the shapes that its config describes: check that config.json and the "
-            "weights belong together"
+            f"the weights of {name} do not have the shapes that its config describes{first}: check that config.json "
+            "and the weights belong together"
         )
     reason = first_line(error)
     if Path(name).is_dir():

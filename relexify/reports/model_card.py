@@ -17,6 +17,7 @@ from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license
 from relexify.pretrained.loading import load_config
+from relexify.progress import count_of
 from relexify.reports.transfer_command import source_title
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
@@ -178,7 +179,7 @@ def _describe_model(history: Sequence[Mapping[str, Any]], notes: Notes, curve: C
         made, origin = plain_text(source_title(command)), plain_text(source_title(source))
         sentences.append(f"{made} was made by relexify from {origin}{language}{method}.")
     if curve is not None:
-        sentences.append(f"Trained for {curve.last.step:,} steps on {curve.last.tokens:,} tokens.")
+        sentences.append(f"Trained for {count_of(curve.last.step, 'step')} on {count_of(curve.last.tokens, 'token')}.")
     elif training := notes.get("training"):
         sentences.append(f"The model that it was made from was trained on {training['tokens_seen']:,} tokens.")
     elif _is_untrained_transfer(notes):

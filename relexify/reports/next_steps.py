@@ -78,7 +78,10 @@ def after_transfer(
     if verdict is not None and verdict.start == "poor":
         repair = _transfer_again(model, command, verdict.changes)
         # A repaired transfer comes first: a model that was found to be a poor start is not worth days of training.
-        training = [_train(folder, f"{model}-2", f"{model}-2-trained", command)] if repair.commands else []
+        training = []
+        if repair.commands:  # only these write the folder that is trained
+            title, commands = _train(folder, f"{model}-2", f"{model}-2-trained", command)
+            training = [NextStep(f"Then {title[:1].lower()}{title[1:]}", commands)]
         return [repair, *training, NextStep("To see what its tokens are made from:", [inspecting])]
     steps = [NextStep("Next, inspect some tokens:", [inspecting])]
     if verdict is not None and verdict.start == "open" and "model" in command:
@@ -102,6 +105,7 @@ def after_training(
     notes: Notes,
     curve: Curve | None,
     *,
+    folder: Path | None = None,
     again: Callable[..., str] | None = None,
     held_out: TextInput | None = None,
     languages: Sequence[str] = (),
@@ -109,8 +113,9 @@ def after_training(
     """Return what to do with a model after its training.
 
     Args:
-        model: Its folder.
+        model: Its folder, as the commands name it.
         notes: Its `relexify.json`.
+        folder: Its folder, if another path leads to it.
         curve: The scores of its training, if it was trained.
         again: Takes another output, and other values for some keys of the training, and returns the command that
             repeats it with these. If None, it is made from the notes, if they have it.
@@ -124,8 +129,8 @@ def after_training(
     held_out = held_out or command.get("held_out")
     if curve and describe_other_text(notes, curve):
         return [NextStep("Next, train it on text in the language of the transfer.", [])]
-    if curve and (other := _train_otherwise(model, notes, curve, again)):
-        return [other]
+    if curve and (others := _train_otherwise(model, folder or model, notes, curve, again, can_measure=not languages)):
+        return others
     if languages:
         exporting = ["relexify", "export", str(model), languages[-1], f"{model}-{languages[-1]}"]
         return [NextStep("Next, write its target language as a model of its own:", [shlex.join(exporting)])]
@@ -208,17 +213,69 @@ def _try_methods(model: Path, command: Mapping[str, Any], longest: int | None) -
     return shlex.join([*words, "--output", f"{model}-advice"])
 
 
-def _train_otherwise(model: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None) -> NextStep | None:
-    """Return how to train longer, shorter or more slowly; None if the verdict calls for none of these."""
+def _is_short(notes: Notes, curve: Curve) -> bool:
+    """Whether a training was too short to be judged, and did not have stages of its own."""
+    training = notes.get("training") or {}
+    outcome = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes)).outcome
+    return outcome == "short" and not training.get("stages")
+
+
+def _train_by_default(
+    model: Path, folder: Path, again: Callable[..., str], again_from: str, *, can_measure: bool
+) -> list[NextStep]:
+    """Return how to train a model with the default sizes, after a training that was too short to be judged.
+
+    A multiple of a tiny training is a tiny training.
+
+    Args:
+        model: Its folder, as the commands name it.
+        folder: Its folder.
+        again: As for `after_training`.
+        again_from: What that training starts from, as the end of a sentence.
+        can_measure: Whether `relexify estimate` can measure a training of this model.
+    """
+    length = _length_below(folder, Training.length) or Training.length
+    sizes = {"steps": Training.steps, "batch": Training.batch, "length": length}
+    measuring = ["relexify", "estimate", str(model), *(["--length", str(length)] if length < Training.length else [])]
+    training = [again(f"{model}-{Training.steps}", **sizes)]
+    on_cpu = "" if has_cuda() else "; these are made for a GPU"
+    sizes_of = "the default steps, batch and length"
+    if not can_measure:
+        return [NextStep(f"Next, train it with {sizes_of}, {again_from}{on_cpu}:", training)]
+    return [
+        NextStep("Next, see how long the default training takes here:", [shlex.join([*measuring, "--measure"])]),
+        NextStep(f"Train it with {sizes_of}, {again_from}{on_cpu}:", training),
+    ]
+
+
+def _train_otherwise(
+    model: Path, folder: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None, *, can_measure: bool
+) -> list[NextStep]:
+    """Return how to train longer, shorter or more slowly; nothing if the verdict calls for none of these."""
+    command = (notes.get("training") or {}).get("command") or {}
+    if _is_short(notes, curve) and (again or command.get("corpus")):
+        again_from = "from the start"
+        if again is None:
+            again_from, again = "further", partial(_train_again, str(model), command, add_head=False)
+        return _train_by_default(model, folder, again, again_from, can_measure=can_measure)
+    other = _train_longer_or_shorter(model, notes, curve, again)
+    return [other] if other else []
+
+
+def _train_longer_or_shorter(
+    model: Path, notes: Notes, curve: Curve, again: Callable[..., str] | None
+) -> NextStep | None:
+    """Return how to repeat a training with one option changed; None if the verdict does not call for that."""
     training = notes.get("training") or {}
     outcome = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes)).outcome
     if again is None:
         # What the training started from, or its text, is not known: it cannot be repeated.
-        return _train_further(model, training.get("command") or {}, curve) if outcome == "improving" else None
+        is_longer_better = outcome in ("improving", "short")
+        return _train_further(model, training.get("command") or {}, curve) if is_longer_better else None
     if outcome in ("worse", "unstable") and training["learning_rate"] and not training["stages"]:
         rate = f"{training['learning_rate'] / 4:.1e}"
         return NextStep("Next, train it with a lower learning rate:", [again(f"{model}-slower", learning_rate=rate)])
-    if outcome not in ("improving", "overfitted"):
+    if outcome not in ("improving", "short", "overfitted"):
         return None
     advice, steps = "train it for longer", 4 * curve.last.step
     if outcome == "overfitted":
@@ -227,7 +284,7 @@ def _train_otherwise(model: Path, notes: Notes, curve: Curve, again: Callable[..
         return NextStep(f"Next, {advice}: change the steps of its stages.", [])
     if any(step >= steps for step in training["snapshots"]):
         return NextStep(f"Next, {advice}: leave out the snapshots from step {steps:,} on.", [])
-    if outcome == "improving":
+    if outcome != "overfitted":
         advice += ", from the start"
         if training.get("schedule") in DECAYING:
             advice += ", because the learning rate falls until the last step"
@@ -249,6 +306,8 @@ def _train_again(model: str, command: Mapping[str, Any], output: str, *, add_hea
     for key in _TEXTS:
         words += repeated_option(option_name(key), command.get(key))
     for key, value in {**command["options"], **changes}.items():
+        if key in changes and value == getattr(Training, key):
+            continue  # the default
         if key in _OPTIONS:
             words += [option_name(key), str(value)]
         else:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean
 
+from relexify.progress import count_of
 from relexify.reports.comparison import Comparison, step_reaching, steps_to_reach
 from relexify.reports.statistics import Statistic
 from relexify.reports.task_scores import TaskMean, TaskScores, mean_scores, moments_of
@@ -261,7 +262,7 @@ def _format_perplexity(score: Statistic) -> str:
 
 def _not_reached(comparison: Comparison, run: str) -> str:
     steps = comparison.mean_curve(run).last.step
-    return f"not within {steps:,} {'step' if steps == 1 else 'steps'}"
+    return f"not within {count_of(steps, 'step')}"
 
 
 def _format_factor(factor: float) -> str:

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from relexify.errors import InputError
 from relexify.storage.files import format_size
+from relexify.text.encodable import count_bytes
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source, TextFile
 
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 HELD_OUT_EVERY = 100
 """If no held-out text is given, one line in this many is held out of the corpus."""
+_MOST_COUNTED = 50_000_000
+"""Bytes of text in which lines that are left out are counted, which takes seconds."""
 
 
 class NoText(InputError):
@@ -236,6 +239,25 @@ class Corpus:
         """Return the name, with the size if it is known: `text.txt (1.5 MB)`."""
         size = self.size()
         return self.name if size is None else f"{self.name} ({format_size(size)})"
+
+    def describe_left_out(self) -> str:
+        """Say how many paragraphs are left out, because a held-out text has them; empty if none are.
+
+        Of a large corpus, only the beginning is read.
+        """
+        if not self.excluded:
+            return ""
+        seen = left_out = size = 0
+        for line in replace(self, excluded=()):
+            seen, left_out, size = seen + 1, left_out + self._is_excluded(line), size + count_bytes(line)
+            if size >= _MOST_COUNTED:
+                break
+        if not left_out:
+            return ""
+        of_lines = f"{seen:,} lines" if size < _MOST_COUNTED else f"the first {seen:,} lines"
+        are, them = ("is", "it") if left_out == 1 else ("are", "them")
+        held_out = " and ".join(text.name for text in self.excluded)
+        return f"{left_out:,} of {of_lines} {are} left out, because {held_out} has {them}"
 
     def sample_bytes(self, limit: int) -> str:
         r"""Return the first paragraphs that fit into `limit` bytes of UTF-8, joined by `\n`.

@@ -60,7 +60,8 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
     """
     compression = compression_of(path)
     if compression != (path.suffix if path.suffix in COMPRESSIONS else ""):
-        _LOGGER.info("reading %s as %s, despite its name", path, compression or "uncompressed text")
+        kind = compression or "uncompressed text"
+        _LOGGER.info("reading %s as %s, despite its name", path, kind, extra={"once": True})
     line_number = 1
     for number, raw in enumerate(read_line_blocks(path, LONGEST_LINE)):
         block = raw if number else strip_byte_order_mark(raw, path)

@@ -20,7 +20,7 @@ import torch
 from relexify.errors import InputError
 from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.runtime.runnable import check_finite
-from relexify.progress import describe_estimate
+from relexify.progress import count_of, describe_estimate
 from relexify.steps import snapshot_folder
 from relexify.storage.documents import write_documents
 from relexify.storage.files import MARKER, check_space, write_file, write_folder
@@ -213,7 +213,10 @@ def _announce(seconds: float | None, steps: int) -> None:
     """Log how long a training will take on this CPU, if that is long. On a GPU, it is measured in the first steps."""
     if seconds is not None and seconds >= ANNOUNCED_FROM:
         logger.info(
-            "%d steps take %s on this CPU%s", steps, describe_estimate(seconds), suggest_shortening(seconds, "cpu")
+            "%s %s on this CPU%s",
+            count_of(steps, "step takes", "steps take"),
+            describe_estimate(seconds),
+            suggest_shortening(seconds, "cpu"),
         )
 
 

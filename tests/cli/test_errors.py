@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import socketserver
 import subprocess
@@ -428,3 +429,20 @@ def test_too_little_memory_is_a_failure_in_one_sentence(error):
     message, status = _explain(error)
     assert message.startswith("there is not enough memory")
     assert status == 1
+
+
+@pytest.mark.parametrize("verb", ["transfer", "train"])
+def test_one_argument_of_two_is_not_taken_for_the_name_of_a_model(verb, world):
+    outcome = relexify(verb, "out", "--corpus", world.corpus)
+    assert_error(outcome, "takes 2 arguments, MODEL OUTPUT, and 'out' is only one of them", f"{verb} MODEL OUTPUT")
+    assert "no model" not in outcome.err
+    missing = relexify(verb, "--corpus", world.corpus)
+    assert_error(missing, "Missing argument 'model'")
+
+
+def test_a_file_with_another_compression_than_its_name_says_is_announced_once(world, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_bytes(gzip.compress(world.corpus.read_bytes()))
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", text, "--vocab-size", 320, *FVT)
+    assert outcome.status == 0, outcome.err
+    assert outcome.err.count(f"reading {text} as .gz, despite its name") == 1

@@ -186,6 +186,20 @@ def test_weights_of_other_shapes_than_the_config_says_are_named_so(folder: Path,
         load_model(folder)
 
 
+def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.endswith("wte.weight"))
+    rows, width = tensors[name].shape
+    save_file({**tensors, name: tensors[name][:-1].contiguous()}, file, {"format": "pt"})
+    shapes = rf"\({name} is {rows - 1} × {width} in model.safetensors, and {rows} × {width} by the config\)"
+    with pytest.raises(InputError, match=shapes):
+        load_model(folder)
+    change(folder / "config.json", n_embd=2 * width)
+    with pytest.raises(InputError, match=r"by the config, …\): check that config.json and the weights belong"):
+        load_model(folder)
+
+
 def test_a_quoted_message_has_its_second_line_and_none_of_relexifys_marks_for_options(folder: Path) -> None:
     change(folder / "config.json", vocab_size="x")
     with pytest.raises(InputError, match=r"field 'vocab_size': TypeError"):

@@ -97,7 +97,8 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
         "provenance": {"command": {**MADE, **command}},
         "verdict": {"start": "poor", "reason": "", "changes": changes},
     }
-    first, (_, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    first, (then, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    assert then.startswith(("Then train it", "Then try a short training")), "its folder does not exist before"
     assert first == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
     assert training.startswith("relexify train sw-2 sw-2-trained --corpus a.txt --corpus b.txt")
     assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
@@ -202,6 +203,28 @@ def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(
     (said, commands), *_ = after_training(Path("out"), notes_of(**changes), curve)
     assert said.endswith(title)
     assert commands[:1] == ([] if command is None else [f"relexify {command}"])
+
+
+@pytest.mark.parametrize("has_cuda", [True, False])
+@pytest.mark.parametrize(("longest", "length"), [(None, ""), (64, " --length 64")])
+def test_after_a_training_of_few_tokens_the_default_one_is_measured_and_run(has_cuda, longest, length, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_cuda)
+    monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
+    monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
+    curve = Curve.of(Measurement(10 * index, 100 * index, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
+    measuring, training = after_training(Path("out"), notes_of(), curve)
+    assert measuring == (
+        "Next, see how long the default training takes here:",
+        [f"relexify estimate out{length} --measure"],
+    )
+    end = "" if has_cuda else "; these are made for a GPU"
+    assert training.title == f"Train it with the default steps, batch and length, from the start{end}:"
+    texts = "--corpus sw.txt --held-out h.txt --set held_out_bytes=2000"
+    assert training.commands == [f"relexify train sw out-1000 {texts}{length}"]
+    further = {name: note for name, note in notes_of().items() if name != "trained_from"}
+    assert "train out out-1000" in after_training(Path("out"), further, curve)[1].commands[0]
+    (bilingual,) = after_training(Path("out"), notes_of(), curve, languages=["en", "sw"])
+    assert bilingual.commands == training.commands, "a model of two languages cannot be measured"
 
 
 def test_a_model_whose_start_was_not_kept_is_trained_further():

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from relexify.errors import InputError, MissingExtra
 from relexify.text import Corpus, decoding
+from relexify.text import corpus as corpus_module
 from relexify.tokens import train_tokenizer_like
 from tests import pico
 from tests.memory import peak_memory_below
@@ -575,3 +576,15 @@ def test_a_sample_throughout_has_alternating_lines_and_parts_of_a_single_long_on
     assert 1_000 < len(joined) <= 10_000
     assert Corpus.from_lines(lines[:10]).sample_throughout(10_000) == "\n".join(lines[:10])
     assert Corpus.from_lines(["the same"] * 5_000).sample_throughout(10_000) == "the same"
+
+
+def test_how_many_lines_are_left_out_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = Corpus.from_lines(["one", "two", " one ", "three"])
+    held_out = Corpus.from_lines(["one", "four"])
+    assert corpus.describe_left_out() == ""
+    assert corpus.without(Corpus.from_lines(["four"])).describe_left_out() == ""
+    found = "2 of 4 lines are left out, because the given text has them"
+    assert corpus.without(held_out).describe_left_out() == found
+    monkeypatch.setattr(corpus_module, "_MOST_COUNTED", 6)
+    found = "1 of the first 2 lines is left out, because the given text has it"
+    assert corpus.without(held_out).describe_left_out() == found

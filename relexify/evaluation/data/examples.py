@@ -16,6 +16,7 @@ from typing import Any
 
 from relexify.errors import InputError
 from relexify.evaluation.data.records import NO_LABEL, holds_records, iterate_records
+from relexify.progress import count_of
 from relexify.text import make_encodable
 from relexify.text.decoding import read_blocks
 
@@ -195,7 +196,8 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
         second = None if expected.second is None else row[expected.second]
         examples.append(_example(row[expected.first], second, label, where))
     if incomplete:
-        logger.warning("%d lines of %s have too few columns and are skipped", incomplete, path)
+        lines = count_of(incomplete, "line", "lines")
+        logger.warning("%s of %s %s skipped, for too few columns", lines, path, "is" if incomplete == 1 else "are")
     return _check_examples(examples, unlabelled, path)
 
 
@@ -312,4 +314,4 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _count_columns(columns: Sequence[str]) -> str:
-    return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+    return count_of(len(columns), "column")

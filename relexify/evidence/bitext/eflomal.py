@@ -13,7 +13,7 @@ import numpy as np
 from relexify.errors import EvidenceError, InputError, importing
 from relexify.evidence.bitext.encoding import EncodedBitext, Side
 from relexify.evidence.bitext.links import DirectedLinks, Links, parse_links
-from relexify.progress import track
+from relexify.progress import count_of, track
 
 __all__ = ["LONGEST", "align_bitext", "import_eflomal"]
 
@@ -53,7 +53,8 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
             f"none of the {len(pairs)} lines of parallel text has tokens on both sides: check that the files are right"
         )
     if long := int((complete & ~short).sum()):
-        logger.warning("%d pairs have more than %d tokens and are not aligned", long, LONGEST)
+        pairs_are = count_of(long, "pair is", "pairs are")
+        logger.warning("%s not aligned, with more than %d tokens on a side", pairs_are, LONGEST)
     with TemporaryDirectory(prefix="relexify-") as folder, track("aligning with eflomal", None):
         forward, reverse = Path(folder) / "forward", Path(folder) / "reverse"
         source, target = _as_numbers(pairs.source, lines), _as_numbers(pairs.target, lines)

@@ -14,6 +14,7 @@ from typing import Literal
 
 from relexify.errors import InputError
 from relexify.evidence.lexicon.reading import read_pairs
+from relexify.progress import count_of
 from relexify.storage.fingerprint import NO_EFFECT
 
 __all__ = ["IDENTICAL_WORDS", "BilingualLexicon"]
@@ -201,9 +202,7 @@ def _check_columns(lexicon: BilingualLexicon) -> None:
         if all(unicodedata.category(letter)[0] in "NPZ" for word in words for letter in word):
             found = "no words"
         elif len(words) <= min(MOST_CLASSES, len(lexicon) / ENTRIES_PER_CLASS):
-            found = (
-                f"{len(lexicon):,} entries, but only {len(words)} different {'word' if len(words) == 1 else 'words'}"
-            )
+            found = f"{count_of(len(lexicon), 'entry', 'entries')}, but only {count_of(len(words), 'different word')}"
         if found:
             raise InputError(
                 f"the {position} column of {lexicon.name} has {found} (such as {words[0][:40]!r}): give lines with a "

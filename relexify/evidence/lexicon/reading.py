@@ -12,6 +12,7 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon.dictd import read_dictd
 from relexify.evidence.lexicon.files import read_lines, tidy
 from relexify.evidence.lexicon.tei import read_tei
+from relexify.progress import count_of
 from relexify.text.decoding import open_decompressed
 
 __all__ = ["read_pairs", "read_two_columns"]
@@ -60,7 +61,8 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
             kept += 1
             yield left, right
     if skipped:
-        logger.warning("%s: %d entries of more than %d characters are skipped", path, skipped, LONGEST_SIDE)
+        entries, are = count_of(skipped, "entry", "entries"), "is" if skipped == 1 else "are"
+        logger.warning("%s: %s of more than %d characters %s skipped", path, entries, LONGEST_SIDE, are)
     if not affixes:
         return
     if not kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ from relexify.storage.json import read_json
 from relexify.storage.tensor_files import expected_size, read_header
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel
 
-__all__ = ["check_number_formats", "check_shards", "find_shards"]
+__all__ = ["check_number_formats", "check_shards", "differing_shapes", "find_shards", "parameter_name"]
 
 _SINGLE, _INDEX, _TORCH_INDEX = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin.index.json"
 """As in `transformers.utils`, which takes a second to import."""
@@ -70,6 +72,32 @@ def check_number_formats(folder: Path, model: PreTrainedModel) -> None:
                 f"{file} has {name} as {dtype}, but the weights of a model are floating-point numbers of 16 bits or "
                 "more: give the model as it was before it was quantised"
             )
+
+
+def differing_shapes(model: PreTrainedModel, folder: Path) -> list[str]:
+    """Return the tensors of the safetensors files of a folder that have other shapes than in a model, in words."""
+    tensors, found = model.state_dict(), []
+    for path in find_shards(folder):
+        for name, entry in read_header(path)[0].items():
+            parameter = parameter_name(model, name, tensors)
+            if parameter is not None and list(tensors[parameter].shape) != entry["shape"]:
+                stored, described = (_by(shape) for shape in (entry["shape"], tensors[parameter].shape))
+                found.append(f"{name} is {stored} in {path.name}, and {described} by the config")
+    return found
+
+
+def parameter_name(model: PreTrainedModel, name: str, tensors: Mapping[str, torch.Tensor]) -> str | None:
+    """Return the parameter that transformers loads a tensor of a file into; None if it ignores the tensor.
+
+    The names in a checkpoint that was saved without a head, such as that of GPT-2, may lack the prefix of the base
+    model.
+    """
+    prefix = f"{model.base_model_prefix}."
+    return next((each for each in (name, prefix + name, name.removeprefix(prefix)) if each in tensors), None)
+
+
+def _by(shape: Sequence[int]) -> str:
+    return " × ".join(map(str, shape)) or "a single number"
 
 
 def _indexed(index_file: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from huggingface_hub import try_to_load_from_cache
 from transformers import PreTrainedModel
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
-from relexify.pretrained.files.shards import find_shards
+from relexify.pretrained.files.shards import find_shards, parameter_name
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.names import resolve
 from relexify.pretrained.parameters.lexical import count_rows, lexical_axes
@@ -55,7 +55,7 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
     if files is None:
         return False
     tensors = model.state_dict()
-    parameters = {name: _parameter_name(model, name, tensors) for name in files.shapes}
+    parameters = {name: parameter_name(model, name, tensors) for name in files.shapes}
     replaced = {name: tensors[parameter] for name, parameter in parameters.items() if parameter in changed}
     stored = {tensor.data_ptr(): name for name, tensor in replaced.items()}
     needed = [tensors[name] for name in changed if name in tensors]
@@ -174,16 +174,6 @@ def _find_file(model: str, file: str) -> Path | None:
         return path if path.is_file() else None
     cached = try_to_load_from_cache(model, file)
     return Path(cached) if isinstance(cached, str) else None
-
-
-def _parameter_name(model: PreTrainedModel, name: str, tensors: Mapping[str, torch.Tensor]) -> str | None:
-    """Return the parameter that transformers loads a tensor of a file into; None if it ignores the tensor.
-
-    The names in a checkpoint that was saved without a head, such as that of GPT-2, may lack the prefix of the base
-    model.
-    """
-    prefix = f"{model.base_model_prefix}."
-    return next((each for each in (name, prefix + name, name.removeprefix(prefix)) if each in tensors), None)
 
 
 def _updated_index(index: Mapping[str, Any], paths: list[Path], model: PreTrainedModel) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relexify.pretrained.loading import load_config, meta_model
-from relexify.progress import describe_estimate
+from relexify.progress import count_of, describe_estimate
 from relexify.recipes.advise.options import Advise, planned_runs
 from relexify.storage.files import format_size
 from relexify.systems.transfer.options import given_translations
@@ -32,7 +32,7 @@ def planned_advice(options: Advise) -> list[tuple[str, object]]:
     trained, time = "nothing: held-out words of the dictionary rank the methods", "some minutes"
     if options.steps:
         training = Training(steps=options.steps, batch=options.batch, length=options.length)
-        trained = f"each of them for {options.steps:,} steps of {options.batch} x {options.length} tokens"
+        trained = f"each of them for {count_of(options.steps, 'step')} of {options.batch} x {options.length} tokens"
         # The vocabulary of the model itself is counted: a smaller one takes less time.
         seconds = seconds_here(meta_model(transfer.model), training)
         each = "estimated after the first steps" if seconds is None else "less than a minute for each"

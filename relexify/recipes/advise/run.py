@@ -20,7 +20,7 @@ from relexify.grafting import check_roles, row_origins
 from relexify.methods.fvt import fvt
 from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_model, load_tokenizer
-from relexify.progress import report_under
+from relexify.progress import count_of, report_under
 from relexify.recipes.advise.evidence import (
     FEWEST_WORDS,
     EvidenceWorth,
@@ -198,8 +198,8 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
 
 def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
     """Return a sentence that names the methods to try, and those that are added only to compare with."""
-    work = f"{len(runs)} {'method' if len(runs) == 1 else 'methods'}, "
-    work += f"each trained for {options.steps:,} steps" if options.steps else "not trained"
+    work = f"{count_of(len(runs), 'method')}, "
+    work += f"each trained for {count_of(options.steps, 'step')}" if options.steps else "not trained"
     added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]
     tried = ", ".join(run.name for run in runs if run.name not in added)
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")

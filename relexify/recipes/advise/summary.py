@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from relexify.methods.registry import METHODS
+from relexify.progress import count_of
 from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
 from relexify.reports.conclusions import CLOSE, is_close
@@ -31,7 +32,7 @@ _HELD_OUT_WORDS = (
 
 def summarise_advice(advice: Advice) -> list[ResultTable | str]:
     """Return the ranking, what the tokenizer and the evidence are worth, and what to acquire."""
-    header = ["rank", "method", "before training", f"after {advice.options.steps} steps", "held-out words"]
+    header = ["rank", "method", "before training", f"after {count_of(advice.options.steps, 'step')}", "held-out words"]
     rows = [
         [
             str(rank),

@@ -13,6 +13,7 @@ from typing import Any
 
 from relexify.mixture import MIXTURE_FILE, Mixture
 from relexify.pretrained.files.embedding import read_embedding
+from relexify.progress import count_of
 from relexify.reports.html.atlas import build_atlas
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
@@ -35,7 +36,12 @@ from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.notes import Notes, read_notes, recorded_command
 from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of
 from relexify.systems.transfer.assessment.start import BASELINES, Start, start_of
-from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start, summarise_notes
+from relexify.systems.transfer.assessment.summary import (
+    compare_with_transfer,
+    explain_sample,
+    recall_poor_start,
+    summarise_notes,
+)
 from relexify.systems.transfer.assessment.verdict import alignment_hits, verdict_of
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import CURVE_FILE, new_text_steps, selected_step
@@ -77,18 +83,18 @@ def render_model(folder: Path) -> str:
         begun = source_title(command) or notes.get("trained_from")  # neither is known if a recipe began with training
         subtitle = f"{begun}, {changes[0].title}" if begun else f"A model {changes[0].title}"
     if curve is not None:
-        subtitle += f", trained for {curve.last.step:,} steps"
+        subtitle += f", trained for {count_of(curve.last.step, 'step')}"
     return render(folder.resolve().name, subtitle, sections, data=atlas.pack() if atlas is not None else b"")
 
 
 def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
     # What to do, without the commands: those of the first two steps are below, in the next section.
-    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.") for step in steps[:2])
+    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.").removeprefix("then ") for step in steps[:2])
     if curve is None:
         sentences = [_transfer_verdict(notes, advice=advice)]
     else:
         verdict = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes))
-        kind = {"worse": "poor", "overfitted": "open", "unstable": "open"}.get(verdict.outcome, "good")
+        kind = {"worse": "poor", "overfitted": "open", "unstable": "open", "short": "open"}.get(verdict.outcome, "good")
         if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
         sentences = [
@@ -157,7 +163,7 @@ def _next_steps(folder: Path, notes: Notes, command: Mapping[str, Any], curve: C
     if curve is None and command.get("corpus") and not notes.get("pruned"):
         steps = after_transfer(folder, notes, name=name)
     else:
-        steps = after_training(name, notes, curve)
+        steps = after_training(name, notes, curve, folder=folder)
     titles = [step.title.removeprefix("Next, ") for step in steps]  # as the section is called
     return [NextStep(title[:1].lower() + title[1:], step.commands) for title, step in zip(titles, steps, strict=True)]
 
@@ -172,15 +178,19 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
                 for piece, tokens in pieces
             )
             count = sum(tokens for _, tokens in pieces)
-            title = f"<h3>{side} tokenizer<b>{count} tokens</b></h3>"
-            rows.append(f'<div class="tokens {side}">{title}<p dir="auto">{chips}</p></div>')
+            title = f"<h3>{side} tokenizer<b>{count_of(count, 'token')}</b></h3>"
+            rows.append(
+                f'<div class="tokens {side}">{title}<p dir="auto">{chips}{" …" if sample.is_cut else ""}</p></div>'
+            )
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
+    # Below the first sentence that has a raised number, which may be one of those that are shown on demand.
+    raised = [any(tokens > 1 for _, tokens in (*sample.source, *sample.target)) for sample in samples]
+    if any(raised):
+        blocks[raised.index(True)] += hint("A raised number is the number of tokens that one character takes.")
     if len(blocks) > 1:
         more = "another sentence" if len(blocks) == 2 else f"{len(blocks) - 1} more sentences"
         blocks = [blocks[0], f"<details><summary>Show {more}</summary>{''.join(blocks[1:])}</details>"]
-    several = any(tokens > 1 for sample in samples for _, tokens in (*sample.source, *sample.target))
-    raised = hint("A raised number is the number of tokens that one character takes.") if several else ""
-    return blocks[0] + raised + "".join(blocks[1:]) if blocks else ""
+    return "".join(blocks)
 
 
 def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
@@ -202,7 +212,8 @@ def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
         "vocabularies share, so the difference to them is what all of these gain together. The order may change in "
         "training: rows without evidence learn more slowly."
     )
-    return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hint(about)
+    hints = "".join(map(hint, [*explain_sample(start), about]))
+    return verdict + dots(ordered, marked=BASELINES.get(start.method, start.method)) + hints
 
 
 def _why_not_scored(notes: Notes, start: Start) -> str:
@@ -244,8 +255,10 @@ def _training(notes: Notes, curve: Curve | None) -> str:
 
 def _evidence(notes: Notes) -> str:
     parts = []
-    verdict = summarise_notes(notes)[-1:]  # which the summary shows
-    for part in (part for step in STEPS.values() for part in step.report.summarise_notes(notes) if part not in verdict):
+    elsewhere = summarise_notes(notes)[-1:]  # the verdict, which the summary shows
+    elsewhere += explain_sample(start) if (start := start_of(notes)) else []
+    summary = [part for step in STEPS.values() for part in step.report.summarise_notes(notes)]
+    for part in (part for part in summary if part not in elsewhere):
         if isinstance(part, str):
             parts.append(f"<p>{with_whole_options(part)}</p>")
         elif not part.is_drawn:

@@ -88,6 +88,7 @@ class Search {
     this.input = document.getElementById("atlas-query");
     this.list = document.getElementById("atlas-results");
     this.active = -1;
+    this.waits = false;  // whether a token was typed or marked that is not shown yet
     this.input.addEventListener("input", () => this.show());
     this.input.addEventListener("keydown", (event) => this.press(event));
     this.list.addEventListener("click", (event) => {
@@ -96,21 +97,22 @@ class Search {
     });
   }
 
-  /** Ids of matching tokens: the same text, then the same beginning, then the text anywhere; frequent ones first. */
+  /** Ids of matching tokens: the same text, also in its case, then the same beginning, then the text anywhere; frequent
+   * ones first. */
   find(query) {
-    const wanted = query.trim().toLowerCase();
-    const same = [], starting = [], containing = [];
+    const exact = query.trim(), wanted = exact.toLowerCase();
+    const equal = [], same = [], starting = [], containing = [];
     if (!wanted) return [];
     for (let id = 0; id < this.lower.length; id++) {
       const token = this.lower[id];
       const at = token.indexOf(wanted);
       if (at < 0) continue;
       const text = token.trimStart();
-      if (text === wanted) same.push(id);
+      if (text === wanted) (this.atlas.tokens[id].trimStart() === exact ? equal : same).push(id);
       else if (text.startsWith(wanted)) starting.push(id);
       else if (containing.length < Search.LIMIT) containing.push(id);
     }
-    return [...same, ...starting, ...containing].slice(0, Search.LIMIT);
+    return [...equal, ...same, ...starting, ...containing].slice(0, Search.LIMIT);
   }
 
   show() {
@@ -121,14 +123,17 @@ class Search {
       return item;
     }));
     this.input.setAttribute("aria-expanded", String(this.found.length > 0));
+    const isUnknown = this.input.value.trim() !== "" && !this.found.length;
     document.getElementById("atlas-status").textContent =
-      this.input.value.trim() && !this.found.length ? "No token contains this: it is written with several tokens." : "";
+      isUnknown ? "No token contains this: it is written with several tokens." : "";
+    document.getElementById("atlas-detail").hidden = isUnknown;  // it would seem to answer the search
     this.mark(this.found.length ? 0 : -1);
   }
 
   mark(index) {
     this.list.children[this.active]?.setAttribute("aria-selected", "false");
     this.active = index;
+    this.waits = index >= 0;
     const item = this.list.children[index];
     if (!item) return this.input.removeAttribute("aria-activedescendant");
     item.setAttribute("aria-selected", "true");
@@ -144,6 +149,8 @@ class Search {
     } else if (event.key === "Enter" && this.active >= 0) {
       event.preventDefault();
       this.choose(this.active);
+    } else if (event.key === "Tab" && !event.shiftKey && this.waits) {
+      this.choose(this.active);  // before the focus moves, which is then on the neighbours of this token
     } else if (event.key === "Escape") {  // only some browsers do this themselves
       this.input.value = "";
       this.show();
@@ -152,6 +159,7 @@ class Search {
 
   choose(index) {
     this.mark(index);
+    this.waits = false;
     this.onSelect(this.found[index]);
   }
 }
@@ -183,6 +191,7 @@ function showDetail(atlas, id, names, onSelect) {
     parts.push(make("h4", {}, "Nearest target tokens"), make("div", { className: "near" }, ...buttons));
   }
   detail.replaceChildren(...parts);
+  detail.hidden = false;
 }
 
 function nearTo(atlas, id) {
@@ -472,6 +481,10 @@ async function start() {
   function select(id) {
     showDetail(atlas, id, names, select);
     map?.select(id);
+    const word = atlas.tokens[id].trim();
+    const isFirst = search.find(word)[0] === id;  // else the number tells it from others with this text
+    const link = `#token/${encodeURIComponent(word)}${isFirst ? "" : `/${id}`}`;
+    try { history.replaceState(null, "", link); } catch { /* within another page, an address may not be changed */ }
   }
   if (map) {
     document.getElementById("atlas-legend").replaceChildren(...Object.entries(GROUPS)
@@ -481,11 +494,15 @@ async function start() {
   search.input.placeholder = `Search ${atlas.tokens.length.toLocaleString("en")} tokens`;
   status.textContent = "";
   const linked = () => {
-    const [, word] = decodeURIComponent(location.hash).match(/^#token\/(.+)$/) ?? [];
-    if (word === undefined) return;
-    search.input.value = word;
+    const [, rest] = decodeURIComponent(location.hash).match(/^#token\/(.+)$/) ?? [];
+    if (rest === undefined) return;
+    const [, text, number] = rest.match(/^(.*)\/(\d+)$/) ?? [];
+    const id = text !== undefined && atlas.tokens[number]?.trim() === text ? Number(number) : -1;
+    search.input.value = id < 0 ? rest : text;
     search.show();
-    if (search.found.length) search.choose(0);
+    const index = search.found.indexOf(id);
+    if (id >= 0 && index < 0) select(id);  // such as a token of nothing but spaces
+    else if (search.found.length) search.choose(Math.max(0, index));
     document.getElementById("atlas").scrollIntoView();
   };
   addEventListener("hashchange", linked);

@@ -11,6 +11,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS, TRANSLATIONS
 from relexify.pretrained.loading import load_config, load_tokenizer
+from relexify.progress import count_of
 from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
@@ -49,6 +50,8 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     text = Corpus.open(options.corpus).describe()
     text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"
+    if left_out := evidence.corpus.describe_left_out():
+        text += f"; {left_out}"
     kept: list[tuple[str, object]] = []
     if options.keep_source and options.source_corpus is not None:
         kept = [("kept", f"the encoding of {Corpus.open(options.source_corpus).describe()}")]
@@ -88,9 +91,11 @@ def _describe_evidence(options: Transfer, evidence: Evidence, source: PreTrained
     if lexicon is not None:
         found = _words_in_text(lexicon, evidence.corpus, source) if method.takes("dictionary") else ""
         examples = ", ".join(example_entries(lexicon))
-        given["dictionary"] = f"dictionary {lexicon.name} ({len(lexicon):,} entries{found}; {examples})"
+        given["dictionary"] = (
+            f"dictionary {lexicon.name} ({count_of(len(lexicon), 'entry', 'entries')}{found}; {examples})"
+        )
     if evidence.bitext is not None:
-        given["bitext"] = f"bitext {evidence.bitext.name} ({evidence.bitext.pairs:,} pairs)"
+        given["bitext"] = f"bitext {evidence.bitext.name} ({count_of(evidence.bitext.pairs, 'pair')})"
     return ", ".join(given.values())
 
 
@@ -102,7 +107,7 @@ def _describe_tokenizer(options: Transfer, source: PreTrainedTokenizerFast) -> s
     """
     choice = choose_tokenizer(options)
     if choice.origin == "extended":
-        return f"the model's own, with {options.added_tokens:,} tokens added"
+        return f"the model's own, with {count_of(options.added_tokens, 'token')} added"
     if choice.name is not None:
         return f"that of {choice.name}, {len(load_tokenizer(choice.name)):,} tokens"
     if choice.origin == "like source":

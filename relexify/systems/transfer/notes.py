@@ -38,8 +38,16 @@ _GRAFT = object_of(
 )
 _QUALITY = object_of(precision=SHARE, csls_precision=SHARE, words=POSITIVE)
 _ALIGNMENT = object_of(pairs_used=COUNT, coverage=NUMBER, quality=OptionalShape(_QUALITY))
-_TEXT_COVERAGE = object_of(
-    bytes=COUNT, words=POSITIVE, unit=TEXT, source_tokens=COUNT, target_tokens=COUNT, origins=map_of(NUMBER)
+_TEXT_COVERAGE = ObjectShape(
+    {
+        "bytes": COUNT,
+        "words": POSITIVE,
+        "unit": TEXT,
+        "source_tokens": COUNT,
+        "target_tokens": COUNT,
+        "origins": map_of(NUMBER),
+    },
+    {"whole_bytes": OptionalShape(COUNT)},
 )
 _DICTIONARY_CHECK = ObjectShape(
     {"tokens": COUNT, "text_share": NUMBER, "words": COUNT, "related": OptionalShape(NUMBER)},
@@ -82,5 +90,5 @@ _add("given_evidence", list_of(TEXT))
 _add("verdict", _VERDICT)
 _add("unigram_prior", _UNIGRAM_PRIOR)
 _add("system_prompt", TEXT)
-_add("samples", list_of(object_of(source=_TOKENS, target=_TOKENS)))
+_add("samples", list_of(ObjectShape({"source": _TOKENS, "target": _TOKENS}, {"is_cut": FLAG})))
 _add("pruned", object_of(removed=COUNT))

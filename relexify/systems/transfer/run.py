@@ -118,7 +118,7 @@ def run_transfer(
     initialisation = initialise(options.method, inputs)
     grafted = graft_initialisation(options, options.method, source.model, target, initialisation)
 
-    start = examine_evidence(options, inputs, initialisation, grafted, texts.sample)
+    start = examine_evidence(options, inputs, initialisation, grafted, texts)
     _warn_of_poor_start(options, start)
 
     # A model that does not fit into memory is grafted and written, but cannot be run for a prior or for scores.

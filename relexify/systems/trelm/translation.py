@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError, importing
 from relexify.pretrained.architecture import encoder_frame, usable_length
 from relexify.pretrained.runtime.runnable import evaluating
-from relexify.progress import track
+from relexify.progress import count_of, track
 from relexify.scoring import Score
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.text import make_encodable
@@ -94,7 +94,8 @@ def translate(
     room = (usable_length(model) or 512) - len(before) - len(after)
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text) for text in sentences])]
     if truncated := sum(len(row) == room for row in rows):
-        logger.warning("%d sentences have %d tokens or more and are truncated.", truncated, room)
+        sentences_are = count_of(truncated, "sentence is", "sentences are")
+        logger.warning("%s truncated, with %d tokens or more.", sentences_are, room)
     framed = [[*before, *row, *after] for row in rows]
     padding = tokenizer.pad_token_id or 0
     stop = next(iter(encoder_frame(writer)[1]), None)  # the separator

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from relexify.progress import Advance, describe_estimate
+from relexify.progress import Advance, count_of, describe_estimate
 
-__all__ = ["ANNOUNCED_FROM", "BITS", "PERPLEXITY", "StageMonitor", "suggest_shortening"]
+__all__ = ["ANNOUNCED_FROM", "BITS", "PERPLEXITY", "StageMonitor", "scores_with_losses", "suggest_shortening"]
 
 BITS, PERPLEXITY = "eval_bits_per_byte", "eval_perplexity"
 """Names of the scores in the Trainer's log; those of a language end in its name."""
@@ -37,6 +37,22 @@ def suggest_shortening(seconds: float, device: str) -> str:
         return ""
     advice = "; consider fewer steps, a smaller batch or shorter sequences"
     return f"{advice}, or a GPU" if device == "cpu" else advice
+
+
+def scores_with_losses(log: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], float | None]]:
+    """Yield the scores in the Trainer's log, each with the mean training loss of the steps since the one before.
+
+    A logged loss is the mean of the steps since the last one that was logged; besides the regular interval, losses are
+    logged with every checkpoint.
+    """
+    total, steps, logged = 0.0, 0, 0
+    for entry in log:
+        if "loss" in entry:
+            since = entry["step"] - logged
+            total, steps, logged = total + entry["loss"] * since, steps + since, entry["step"]
+        if BITS in entry:
+            yield entry, total / steps if steps else None
+            total, steps = 0.0, 0
 
 
 class StageMonitor(TrainerCallback):  # type: ignore[misc]
@@ -130,21 +146,25 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         logs: Mapping[str, float] | None = None,
         **rest: Any,
     ) -> None:
-        """Remember the loss for the status, and log a new score."""
+        """Report the loss, and log a new score with the mean loss since the last one, as the curve has it."""
         found = logs or {}
         self.loss = found.get("loss", self.loss)
+        if "loss" in found and control.should_evaluate:  # the Trainer does so next
+            self.advance(0, f"{self.status}, scoring")
         if BITS in found:
+            *_, (_, mean_loss) = scores_with_losses(state.log_history)
             languages = {name.removeprefix(f"{BITS}_"): found[name] for name in found if name.startswith(f"{BITS}_")}
             # With two languages, patience and selection use their mean.
             bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
             scores = ", ".join(f"{name} {score:.3f}".strip() for name, score in bits.items())
-            loss = "" if self.loss is None else f", training loss {self.loss:.3f} nats per token"
+            loss = "" if mean_loss is None else f", training loss {mean_loss:.3f} nats per token"
             logger.info("step %d: %s bits per byte%s", self.first_step + state.global_step, scores, loss)
             self._warn_if_unstable(state)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long scoring took."""
         self.scoring_took = time.monotonic() - self.step_ended
+        self.advance(0, self.status)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         """Measure how long saving took."""
@@ -188,7 +208,12 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         where = "this CPU" if device == "cpu" else "this machine"
         advice = suggest_shortening(seconds, device)
         logger.info(
-            "the remaining %d steps take %s on %s (%s)%s", steps, describe_estimate(seconds), where, speed, advice
+            "the remaining %s %s on %s (%s)%s",
+            count_of(steps, "step takes", "steps take"),
+            describe_estimate(seconds),
+            where,
+            speed,
+            advice,
         )
 
     def _is_save_due(self, step: int, devices: int) -> bool:

@@ -37,7 +37,7 @@ from relexify.training.engine.arguments import (
 )
 from relexify.training.engine.distribution import check_checkpoint, check_distribution, unwrap
 from relexify.training.engine.freezing import KeptRows, freeze_all_but
-from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor
+from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor, scores_with_losses
 from relexify.training.engine.optimisers.average import swap_averages
 from relexify.training.engine.randomness import isolated_randomness
 from relexify.training.engine.trainer import StageTrainer
@@ -262,25 +262,19 @@ def _read_curve(
 
     The log loses the order of languages, so it is passed in.
     """
-    points: list[Measurement] = []
-    losses: list[float] = []  # of every step since the last score
-    logged = 0
-    for entry in log:
-        if "loss" in entry:
-            losses += [entry["loss"]] * (entry["step"] - logged)
-            logged = entry["step"]
-        if BITS in entry:
-            step = first_step + entry["step"]
-            points.append(
-                Measurement(
-                    step=step,
-                    tokens=step * training.tokens_per_step,
-                    stage=stage.name,
-                    bits_per_byte=entry[BITS],
-                    perplexity=entry[PERPLEXITY],
-                    loss=sum(losses) / len(losses) if losses else None,
-                    by_language={name: entry[f"{BITS}_{name}"] for name in languages if name is not None} or None,
-                )
+    points = []
+    for entry, loss in scores_with_losses(log):
+        step = first_step + entry["step"]
+        by_language = {name: entry[f"{BITS}_{name}"] for name in languages if name is not None}
+        points.append(
+            Measurement(
+                step=step,
+                tokens=step * training.tokens_per_step,
+                stage=stage.name,
+                bits_per_byte=entry[BITS],
+                perplexity=entry[PERPLEXITY],
+                loss=loss,
+                by_language=by_language or None,
             )
-            losses = []
+        )
     return Curve.of(points)

@@ -26,15 +26,15 @@ class TrainingVerdict:
     """Whether a training helped, and whether more of it would.
 
     Attributes:
-        outcome: `improving`, if scores were still improving when it ended, or had not become worse in fewer than
-            `FEWEST_TOKENS`; `finished`, if they were not, or if they became worse again and the best step was kept;
-            `overfitted`, if they did and it was not; `unstable`, if no text had been seen twice then; `worse`, if they
-            became worse and never were better than before.
-            Differences below `GAIN` do not count.
+        outcome: `improving`, if scores were still improving when it ended; `short`, if they had not become worse, but
+            it has seen fewer than `FEWEST_TOKENS`; `finished`, if they were not improving, or if they became worse
+            again and the best step was kept; `overfitted`, if they did and it was not; `unstable`, if no text had been
+            seen twice then; `worse`, if they became worse and never were better than before. Differences below `GAIN`
+            do not count.
         reason: Why, and what to do next, in one or two sentences.
     """
 
-    outcome: Literal["improving", "finished", "overfitted", "unstable", "worse"]
+    outcome: Literal["improving", "short", "finished", "overfitted", "unstable", "worse"]
     reason: str
 
 
@@ -116,10 +116,12 @@ def _judge(curve: Curve, selected: int, text: str, *, is_new_text: bool) -> Trai
     since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
     if last.tokens < FEWEST_TOKENS:
         # Neither a slope nor a flat end says anything: the learning rate falls until the last step of any training.
-        few = f"It has seen only {last.tokens:,} tokens, too few to judge it by."
         gained = first.bits_per_byte - last.bits_per_byte >= GAIN
-        headline = "The model has improved." if gained else "This training is too short to be judged."
-        return TrainingVerdict("improving", f"{headline} {since}: train it for longer. {few}")
+        headline = "The model has improved, but in too short a training to judge it by."
+        if not gained:
+            headline = "This training is too short to be judged."
+        few = f"It has seen only {last.tokens:,} tokens."
+        return TrainingVerdict("short", f"{headline} {since}: train it for longer. {few}")
     if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
         return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
     reason = f"The model hardly improves any more. {since}: more steps on this text gain little."

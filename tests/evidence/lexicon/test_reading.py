@@ -355,7 +355,7 @@ def test_a_bomb_is_rejected_in_bounded_memory(tmp_path, monkeypatch):
 def test_a_word_as_long_as_a_book_is_skipped(tmp_path, caplog):
     path = write(tmp_path / "d.tsv", f"house\tHaus\n{'a' * 1_001}\tb\n")
     assert BilingualLexicon.load(path).pairs == (("house", "Haus"),)
-    assert "1 entries of more than 1000 characters are skipped" in caplog.text
+    assert "1 entry of more than 1000 characters is skipped" in caplog.text
 
 
 def test_pipes_and_devices_are_rejected_at_once(tmp_path):

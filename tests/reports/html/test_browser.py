@@ -156,6 +156,70 @@ def test_everything_can_be_done_with_the_keyboard(tab, folder):
     assert all(one != other for one, other in pairwise(pictures))
 
 
+SHOWN = "document.querySelector('#atlas-detail h3').textContent"
+IS_ON_SCREEN = """(() => {
+  const box = document.getElementById("atlas-status").getBoundingClientRect();
+  return box.height > 0 && box.top >= 0 && box.bottom <= innerHeight;
+})()"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_search_for_what_no_token_contains_says_so_beside_the_field(width, tab, tmp_path):
+    tab.show_as(width=width, height=844)
+    tab.open(atlas_page(WORDS, [[600, 400]] * len(WORDS), tmp_path))
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    assert tab.evaluate("document.getElementById('atlas-detail').checkVisibility()")
+    tab.press(*"zzqq")
+    status = "document.getElementById('atlas-status')"
+    assert tab.evaluate(f"{status}.textContent").startswith("No token contains this")
+    assert tab.evaluate(f"{status}.getAttribute('aria-live')") == "polite"
+    assert tab.evaluate(IS_ON_SCREEN)
+    bottom = tab.evaluate("document.getElementById('atlas-query').getBoundingClientRect().bottom")
+    assert tab.evaluate(f"{status}.getBoundingClientRect().top") - bottom < 40
+    # The last token would seem to be the answer.
+    assert not tab.evaluate("document.getElementById('atlas-detail').checkVisibility()")
+    tab.press("Escape")
+    assert tab.evaluate(f"{status}.textContent") == ""
+    assert tab.evaluate("document.getElementById('atlas-detail').checkVisibility()")
+
+
+def test_tab_leads_from_a_typed_token_to_its_own_neighbours(tab, tmp_path):
+    tab.open(atlas_page(WORDS, [[600, 400]] * len(WORDS), tmp_path))
+    before = tab.evaluate(SHOWN)
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press(*"kitabu", "Tab")
+    assert before != "·kitabu"
+    assert tab.evaluate(SHOWN) == "·kitabu"
+    assert tab.evaluate("document.activeElement === document.querySelector('#atlas-detail button')")
+    neighbour = tab.evaluate("document.activeElement.textContent")
+    tab.evaluate("document.activeElement.click()")
+    assert tab.evaluate(SHOWN) == neighbour
+    # What was typed was shown already: to pass the field once more shows nothing else.
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press("Tab")
+    assert tab.evaluate(SHOWN) == neighbour
+
+
+def test_a_chosen_token_is_in_the_address_which_leads_to_it(tab, tmp_path):
+    tokens = [" Shika", *WORDS, "habari", " 1/2", "  ", " ابتث"]
+    page = atlas_page(tokens, [[600, 400]] * len(tokens), tmp_path)
+    tab.open(page)
+    assert tab.evaluate("location.hash") == ""
+    length = tab.evaluate("history.length")
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press(*"shika", "Enter")
+    assert tab.evaluate("location.hash") == "#token/shika"
+    tab.press("Escape", *"habari", "ArrowDown", "Enter")  # not the first of two with this text
+    assert tab.evaluate("location.hash") == f"#token/habari/{tokens.index('habari')}"
+    assert tab.evaluate("history.length") == length
+    for id, token in enumerate(tokens):
+        tab.evaluate(f"location.hash = '#token/{quote(token.strip(), safe='')}/{id}'")
+        tab.wait_for(f"document.querySelector('#atlas-detail p').textContent.startsWith('id {id} ')")
+    tab.evaluate("location.hash = '#token/1/2'")  # also as one would write it
+    tab.wait_for(f"{SHOWN} === '·1/2'")
+    assert not tab.messages
+
+
 def test_a_page_scrolls_past_the_map_unless_the_map_was_chosen(tab, folder):
     tab.open(folder / "report.html")
     rolled = """(() => {

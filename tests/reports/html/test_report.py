@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -25,13 +26,15 @@ from relexify.reports.html.atlas import build_atlas, readable_token, script_of
 from relexify.reports.html.comparison import render_comparison
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import dots, notice, stacked_bars, table
-from relexify.reports.html.model import render_model
+from relexify.reports.html.model import _sentences, render_model
 from relexify.reports.html.page import Section, render
 from relexify.reports.model_card import render_card
 from relexify.scoring import Score
 from relexify.steps import STEPS, ModelChange, Step, StepReport
 from relexify.storage.files import record_file
 from relexify.storage.notes import read_notes
+from relexify.systems.transfer.assessment.samples import SegmentedLine, samples_of, segment_samples
+from relexify.text import Corpus
 from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 from tests.reports.html.conftest import MARKUP
@@ -96,9 +99,12 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     poor = shutil.copytree(folder, tmp_path / "poor")
     notes = json.loads((poor / "relexify.json").read_text())
     notes["verdict"]["start"] = "poor"
+    notes["held_out_text"]["whole_bytes"] = 60_000
     (poor / "relexify.json").write_text(json.dumps(notes))
     shown = rx.report(poor).read_text()
     assert "Repair what was found" in shown
+    scored = "bytes of held-out text were scored, since scoring takes long: --set score_bytes=60000"
+    assert copied(shown).count(scored) == 1, "beside the scores, and not with the evidence too"
     assert "relexify train" not in shown
 
 
@@ -266,14 +272,21 @@ def test_training_adds_curves(folder, tmp_path):
     page = rx.report(trained).read_text()
     assert page.count("<svg") == 2
     assert "(selected)" not in page, "it is the last one"
-    assert "<b>The model has improved.</b>" in page
+    assert '<p class="notice open"><b>The model has improved, but in too short a training to judge it by.</b>' in page
     assert "<p>Train it further.</p>" in page, "with what is not known"
     notes = json.loads((trained / "relexify.json").read_text())
     command = {"corpus": ["sw.txt"], "held_out": ["h.txt"], "options": {"batch": 4, "held_out_bytes": 2_000}}
     training = pico.training_notes(selected_step=90, command=command)
     (trained / "relexify.json").write_text(json.dumps(notes | {"trained_from": "start", "training": training}))
+    again = "--corpus sw.txt --held-out h.txt --set held_out_bytes=2000 --length 64"
+    commands = copied(rx.report(trained).read_text())
+    assert f"relexify train start trained-1000 {again}" in commands, "with the default steps and batch"
+    assert "relexify estimate trained --length 64 --measure" in commands
+    Curve.of(replace(point, tokens=1_000 * point.step) for point in points).save(trained / "training.json")
+    page = rx.report(trained).read_text()
+    assert '<p class="notice good"><b>The model is still improving.</b>' in page
     again = "--corpus sw.txt --held-out h.txt --batch 4 --set held_out_bytes=2000 --steps 360"
-    assert f"relexify train start trained-360 {again}" in copied(rx.report(trained).read_text())
+    assert f"relexify train start trained-360 {again}" in copied(page)
 
 
 def test_the_verdict_on_a_training_has_the_score_of_the_model_that_was_kept(folder, tmp_path):
@@ -520,3 +533,31 @@ def test_one_curve_is_named_in_its_caption_and_numbers_of_an_axis_have_the_same_
 def test_large_and_small_values_have_an_axis_with_numbers_that_differ(values, expected):
     plot = draw_curves({"a": list(enumerate(values))})
     assert re.findall(r'class="y"[^>]*>([^<]*)<', plot) == expected
+
+
+def test_a_sentence_ends_with_an_ellipsis_if_it_was_cut_and_raised_numbers_are_explained_where_they_are():
+    plain, raised = (("Habari", 1), (" ya", 1)), (("Habari", 1), ("؟", 2))
+    explained = "A raised number is the number of tokens"
+    page = _sentences([SegmentedLine("", plain, plain, is_cut=True), SegmentedLine("", raised, plain)])
+    first, others = page.split("<details>")
+    assert first.count(" …</p>") == 2
+    assert " …</p>" not in others
+    assert explained not in first, "it has no raised number"
+    assert others.count(explained) == 1
+    assert (
+        explained
+        in _sentences([SegmentedLine("", raised, plain), SegmentedLine("", plain, plain)]).split("<details>")[0]
+    )
+    assert explained not in _sentences([SegmentedLine("", plain, plain)])
+    assert _sentences([]) == ""
+
+
+def test_a_long_line_is_recorded_as_cut(folder):
+    source = pico.byte_level()
+    lines = ["neno " * 40, "habari ya asubuhi, rafiki yangu mpendwa sana"]
+    samples = segment_samples(Corpus.from_lines(lines), source, source)
+    assert {sample.text.startswith("neno"): sample.is_cut for sample in samples} == {True: True, False: False}
+    notes = json.loads((folder / "relexify.json").read_text())
+    assert all("is_cut" in sample for sample in notes["samples"])
+    del notes["samples"][0]["is_cut"]  # of an earlier version
+    assert not samples_of(notes)[0].is_cut

@@ -27,7 +27,7 @@ from tests.training.runs import TRAINING
 
 
 @pytest.fixture
-def heard() -> list[str]:
+def heard() -> list[tuple[int, str]]:
     return []
 
 
@@ -37,7 +37,7 @@ def reporter(heard) -> Any:
     def record(description: str, total: int | None = None):
         def advance(amount: int, status: str = "") -> None:
             if f"{description}: ".startswith("training: "):
-                heard.append(status)
+                heard.append((amount, status))
 
         yield advance
 
@@ -48,13 +48,30 @@ def test_loss_and_speed_are_reported_and_every_score_is_logged_once(run_of, repo
     caplog.set_level(logging.INFO, logger="relexify")
     with report_to(reporter):
         result = run_of().train(replace(TRAINING, steps=8, evaluate_every=4, save_every=100))
-    assert len(heard) == 8
-    assert re.fullmatch(r"loss \d+\.\d{3}, [\d,]+ tokens/s", heard[-1])
+    assert sum(amount for amount, _ in heard) == 8
+    assert re.fullmatch(r"loss \d+\.\d{3}, [\d,]+ tokens/s", heard[-1][1])
     for point in result.curve.points:
         assert f"step {point.step}: {point.bits_per_byte:.3f} bits per byte" in caplog.text
     assert re.search(r"step 8: .* bits per byte, training loss \d+\.\d{3} nats per token$", caplog.text, re.MULTILINE)
     (stage,) = [message for message in caplog.messages if message.startswith("stage ")]
     assert re.fullmatch(r"stage everything: trains all [\d,]+ parameters", stage)
+
+
+def test_the_logged_loss_is_that_of_the_curve_also_if_checkpoints_log_others(run_of, caplog):
+    caplog.set_level(logging.INFO, logger="relexify")
+    result = run_of().train(replace(TRAINING, steps=8, evaluate_every=4, save_every=3))
+    logged = re.findall(r"step (\d+): .* training loss ([\d.]+) nats", caplog.text)
+    assert logged == [(str(point.step), f"{point.loss:.3f}") for point in result.curve.points if point.loss is not None]
+    assert [step for step, _ in logged] == ["1", "4", "8"]
+
+
+def test_during_scoring_the_last_loss_is_shown_and_that_it_is_scored(run_of, reporter, heard):
+    run = run_of()
+    with report_to(reporter):
+        result = run.train(replace(TRAINING, steps=2, evaluate_every=1, save_every=100))
+    first, last = (f"loss {point.loss:.3f}" for point in result.curve.points[1:])
+    shown = [re.sub(r", [\d,]+ tokens/s", "", status) for _, status in heard]
+    assert shown == ["", "", f"{first}, scoring", first, first, f"{last}, scoring", last]
 
 
 def test_a_long_training_announces_its_time_once_and_that_of_the_runs_after_it(run_of, monkeypatch, caplog):

@@ -122,7 +122,7 @@ def test_a_missing_file_is_rejected(tmp_path):
         ([1.0, 1.0, 1.0], "finished", "hardly improves any more."),
         ([1.0, 1.0002, 1.0003], "finished", "hardly improves any more."),
         ([1.0, 0.995, 1.005], "finished", "hardly improves any more."),
-        ([1.4], "improving", "This training is too short to be judged."),
+        ([1.4], "short", "This training is too short to be judged."),
     ],
 )
 def test_a_training_is_judged_by_its_curve(scores, outcome, said):
@@ -135,18 +135,18 @@ def test_a_training_is_judged_by_its_curve(scores, outcome, said):
 @pytest.mark.parametrize(
     ("scores", "headline"),
     [
-        ([2.311, 2.201, 2.178, 2.170], "The model has improved."),
-        ([2.311, 2.301, 2.258, 2.170], "The model has improved."),
+        ([2.311, 2.201, 2.178, 2.170], "The model has improved, but in too short a training to judge it by."),
+        ([2.311, 2.301, 2.258, 2.170], "The model has improved, but in too short a training to judge it by."),
         ([2.171, 2.172, 2.170, 2.170], "This training is too short to be judged."),
     ],
 )
 def test_a_short_training_is_called_neither_finished_because_it_ends_flat_nor_still_improving(scores, headline):
     curve = Curve.of(replace(point(2 * index, bits), tokens=512 * index) for index, bits in enumerate(scores))
     verdict = judge_training(curve, curve.last.step)
-    assert verdict.outcome == "improving"
+    assert verdict.outcome == "short"
     said = f"{headline} Held-out text takes 2.170 bits per byte, {scores[0]:.3f} at step 0"
     assert verdict.reason.startswith(said)
-    assert verdict.reason.endswith("train it for longer. It has seen only 1,536 tokens, too few to judge it by.")
+    assert verdict.reason.endswith("train it for longer. It has seen only 1,536 tokens.")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from relexify.cli.summary import (
     print_rows,
     print_summary,
 )
+from relexify.progress import count_of
 from relexify.storage.notes import Notes
 
 if TYPE_CHECKING:
@@ -60,14 +61,13 @@ def run(
     from relexify.recipes.run import prepare_run, run_recipe
     from relexify.recipes.tasks import output_scores
     from relexify.storage.notes import read_notes
-    from relexify.text import Corpus
 
     if dry_run:
         prepared = prepare_run(read, device=chosen_device(device), overwrite=overwrite)
         steps = [(f"[{step.table}]", step.summary) for step in read.steps]
         tasks = [("[[tasks]]", entry.title) for entry in read.tasks]
         state = "is up to date" if prepared.is_finished else "is written"
-        text = ("text", Corpus.open(read.corpus).describe())
+        text = ("text", _describe_text(read))
         print_plan([("model", read.model), text, *steps, *tasks, ("output", f"{read.output} {state}")])
         return
     with bars():
@@ -102,14 +102,13 @@ def compare(
     from relexify.recipes.compare.prepare import prepare_comparison
     from relexify.recipes.compare.run import run_comparison
     from relexify.reports import conclude, effort_rows, reach_rows, score_rows, stage_rows, task_notes, task_rows
-    from relexify.text import Corpus
 
     if dry_run:
         prepared = prepare_comparison(read, only=only or (), device=chosen_device(device), overwrite=overwrite)
-        steps = f"to be trained for {prepared.training.steps:,} steps"
+        steps = f"to be trained for {count_of(prepared.training.steps, 'step')}"
         states = [(trial.title, "finished" if trial.is_trained() else steps) for trial in prepared.trials_to_train]
         tables = [(f"[{step.table}]", step.summary) for step in read.steps]
-        text = ("text", Corpus.open(read.corpus).describe())
+        text = ("text", _describe_text(read))
         print_plan([("model", read.model), text, *tables, *states, ("output", read.output)])
         return
     with bars():
@@ -175,6 +174,15 @@ def _read(recipe: Path, settings: list[str] | None) -> recipe_files.Recipe:
         check_names(read.tables["transfer"])
     check_texts((read.corpus, read.held_out))
     return read
+
+
+def _describe_text(read: recipe_files.Recipe) -> str:
+    """Name the text of a recipe, with what is left out of it."""
+    from relexify.text import Corpus
+
+    corpus = Corpus.open(read.corpus)
+    left_out = corpus.without(Corpus.open(read.held_out)).describe_left_out() if read.held_out else ""
+    return corpus.describe() + (f"; {left_out}" if left_out else "")
 
 
 def _print_run(read: recipe_files.Recipe, result: Any, notes: Notes, measured: Sequence[TaskScores]) -> None:

@@ -13,7 +13,7 @@ from relexify.cli.options import PLAN, RUN, Batch, Length, Model, Settings, Step
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_summary
 from relexify.errors import InputError
-from relexify.progress import format_duration
+from relexify.progress import count_of, format_duration
 from relexify.steps import ResultTable
 from relexify.training.cost.hardware import GPUS, choose_gpus
 from relexify.training.options import Training
@@ -75,9 +75,8 @@ def estimate(
     count = f"{first.parameters / 1e6:,.2f} million"
     if first.parameters >= 1e9:
         count = f"{first.parameters / 1e9:,.2f} billion"
-    about = (
-        f"{count} parameters, {first.tokens:,} tokens in {options.steps:,} steps of {options.batch} x {options.length}."
-    )
+    in_steps = count_of(options.steps, "step")
+    about = f"{count} parameters, {first.tokens:,} tokens in {in_steps} of {options.batch} x {options.length}."
     title = f"Estimates for {gpu.upper()} GPUs, at {first.utilisation:.0%} of their peak"
     print_summary([about, ResultTable(title, [_HEADER, *map(_estimate_row, estimates)])])
     measured = None
@@ -133,8 +132,9 @@ def _print_measured(measured: Measured, length: int, estimated: Estimate, gpu: s
     expected = peak_share(estimated.utilisation, on_gpu=on_gpu)
     seconds = estimated.tokens / measured.tokens_per_second
     peak = _speed(measured.peak)
+    steps = count_of(measured.steps, "step")
     text = (
-        f"Measured on {measured.device if on_gpu else 'the CPU'} of this machine, in {measured.steps} steps of "
+        f"Measured on {measured.device if on_gpu else 'the CPU'} of this machine, in {steps} of "
         f"{measured.batch} x {length} with random weights and tokens: {measured.tokens_per_second:,.0f} tokens/s, so "
         f"that the training takes about {format_duration(seconds)} here, without scoring. That uses {reached:.0%} of "
         f"the speed of a large matrix product ({peak}); the estimate of relexify train assumes {expected:.0%}, which "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.markup import escape
 from relexify.cli.console import console, emit, print_table, results, table
 from relexify.cli.options import existing, option
 from relexify.errors import InputError, VocabularyError
+from relexify.progress import count_of
 
 if TYPE_CHECKING:
     from relexify.mixture import Mixture
@@ -103,7 +105,7 @@ def _print_sample(mixture: Mixture, size: int, sources: int, seed: int) -> dict[
 
     mixed = np.flatnonzero((mixture.origin == Origin.MIXED) | (mixture.origin == Origin.PIECES))
     chosen = [int(id) for id in np.random.default_rng(seed).choice(mixed, min(size, len(mixed)), replace=False)]
-    title = f"{len(chosen)} random tokens of {len(mixed):,} that are not copied (mixed or pieces)"
+    title = f"{count_of(len(chosen), 'random token')} of {len(mixed):,} that are not copied (mixed or pieces)"
     shown = table(title, "target token", "source tokens")
     shown.columns[1].justify = "left"
     for id in chosen:
@@ -141,7 +143,7 @@ def _print_frequent_words(mixture: Mixture, sources: int) -> dict[str, Any]:
     shown = {name: words[:size] for (name, words), size in zip(groups.items(), sizes, strict=False)}
     is_cut = False
     for name, words in shown.items():
-        title = f"{name}: {len(groups[name]):,} words"
+        title = f"{name}: {count_of(len(groups[name]), 'word')}"
         if len(words) < len(groups[name]):
             title += f", {len(words)} of them shown"
         is_cut = _print_words(title, mixture, words, sources) or is_cut
@@ -160,18 +162,23 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
         Whether a word has more source tokens of one kind than are shown.
     """
     from relexify.mixture import is_part_of
+    from relexify.systems.transfer.word_origins import TRANSLATION, known_share, spelled_translations
 
+    limit = known_share(mixture)
     rows: list[tuple[str, str, str]] = []
     is_cut = False
     for id in words:
         word = mixture.target_spelling.read(mixture.target_tokens[id])
         parts: list[tuple[str, float]] = []
         others: list[tuple[str, float]] = []
+        translated = spelled_translations(mixture, id, limit)
         for token, weight in mixture.sources(id):
-            (parts if is_part_of(mixture.source_spelling.read(token), word) else others).append((token, weight))
+            is_part = is_part_of(mixture.source_spelling.read(token), word)
+            (parts if is_part and translated.get(token) != TRANSLATION else others).append((token, weight))
         name = _quote(word)
         is_cut = is_cut or max(len(parts), len(others)) > sources
-        rows.append((name, _join_sources(mixture, others, sources), _join_sources(mixture, parts, sources)))
+        also = _join_sources(mixture, parts, sources, translated)
+        rows.append((name, _join_sources(mixture, others, sources), also))
     headers = ("word", "from other tokens", "from its spelling")
     used = [0, *(column for column in (1, 2) if any(row[column] for row in rows))]
     shown = table(title, *(headers[column] for column in used))
@@ -183,14 +190,19 @@ def _print_words(title: str, mixture: Mixture, words: list[int], sources: int) -
     return is_cut
 
 
-def _join_sources(mixture: Mixture, weighted: list[tuple[str, float]], limit: int) -> str:
-    """Return source tokens with their weights in one line: the first ones, and the sum of the others."""
-    forms = [(mixture.source_spelling.read(token), weight) for token, weight in weighted]
+def _join_sources(
+    mixture: Mixture, weighted: list[tuple[str, float]], limit: int, translated: Collection[str] = ()
+) -> str:
+    """Return source tokens with their weights in one line: the first ones, and the sum of the others.
+
+    Those that are also translations are marked.
+    """
+    forms = [(mixture.source_spelling.read(token), weight, token in translated) for token, weight in weighted]
     # Of those with equal weights, words come before the pieces of words that the model has no token for.
-    forms.sort(key=lambda pair: (-round(pair[1], 2), not pair[0].starts_word))
-    shown = [f"{_quote(form)} {weight:.2f}" for form, weight in forms[:limit]]
+    forms.sort(key=lambda entry: (-round(entry[1], 2), not entry[0].starts_word))
+    shown = [f"{_quote(form)} {weight:.2f}{' (also a translation)' * both}" for form, weight, both in forms[:limit]]
     if rest := forms[limit:]:
-        shown.append(f"{_count_others(len(rest))} {sum(weight for _, weight in rest):.2f}")
+        shown.append(f"{_count_others(len(rest))} {sum(weight for _, weight, _ in rest):.2f}")
     return ", ".join(shown)
 
 
@@ -202,7 +214,7 @@ def _quote(form: TokenForm) -> str:
 
 
 def _count_others(count: int) -> str:
-    return f"{count} other{'s' if count > 1 else ''}"
+    return count_of(count, "other")
 
 
 def _print_limit(is_cut: bool, sources: int) -> None:

@@ -14,7 +14,7 @@ from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, TEXT, apply_settings, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
-from relexify.progress import describe_estimate
+from relexify.progress import count_of, describe_estimate
 from relexify.training.options import Training
 from relexify.training.plan import PLANS, plan_stages
 
@@ -105,6 +105,7 @@ def train(
     from relexify.storage.notes import read_notes
     from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start
     from relexify.systems.transfer.other_text import warn_about_other_text
+    from relexify.text import Corpus
     from relexify.training.cost.here import seconds_here
     from relexify.training.results.summary import judge_training, summarise_training
     from relexify.training.run import train as train_model
@@ -117,7 +118,10 @@ def train(
         work.check()
         shape = headed_meta_model(model) if add_head else meta_model(model)
         check_trainable(shape, options)
-        _print_plan(model, output, options, seconds_here(shape, options))
+        left_out = ""
+        if held_out:
+            left_out = Corpus.open(corpus).without(Corpus.open(held_out)).describe_left_out()
+        _print_plan(model, output, options, seconds_here(shape, options), left_out)
         return
     with bars():
         result = train_model(
@@ -137,10 +141,11 @@ def train(
     emit(training=result, verdict=verdict)
 
 
-def _print_plan(model: str, output: Path, options: Training, seconds: float | None) -> None:
+def _print_plan(model: str, output: Path, options: Training, seconds: float | None, left_out: str) -> None:
     """Print what the training would do, and how long it takes."""
     stages = [
-        (f"stage {stage.name}", f"{stage.steps:,} steps, trains {stage.trains}") for stage in plan_stages(options)
+        (f"stage {stage.name}", f"{count_of(stage.steps, 'step')}, trains {stage.trains}")
+        for stage in plan_stages(options)
     ]
     time = "estimated after the first steps" if seconds is None else "less than a minute"
     if seconds:
@@ -151,6 +156,7 @@ def _print_plan(model: str, output: Path, options: Training, seconds: float | No
     print_plan(
         [
             ("model", model),
+            *([("text", left_out)] if left_out else []),
             *stages,
             ("tokens per step", size),
             ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),

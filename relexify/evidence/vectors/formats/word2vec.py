@@ -16,6 +16,7 @@ import numpy as np
 
 from relexify.errors import InputError
 from relexify.evidence.vectors.word_vectors import WordVectors
+from relexify.progress import count_of
 from relexify.text.decoding import open_decompressed, read_line_blocks, strip_byte_order_mark
 
 __all__ = ["is_word2vec_binary", "read_text_vectors", "read_word2vec_binary"]
@@ -173,7 +174,9 @@ class _RowStore:
             raise InputError(f"{self.path} holds no vectors: give a file with one word and its numbers per line")
         if self.read > len(words):
             repeated = self.read - len(words)
-            logger.warning("%s repeats words in %d rows: the first row of each is kept", self.path, repeated)
+            logger.warning(
+                "%s repeats words in %s: the first row of each is kept", self.path, count_of(repeated, "row")
+            )
         self._matrix.resize((len(words), self.width), refcheck=False)
         return WordVectors(words, self._matrix)
 

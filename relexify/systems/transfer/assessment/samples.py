@@ -35,11 +35,13 @@ class SegmentedLine:
         text: The line.
         source: Its pieces under the source tokenizer.
         target: Its pieces under the target tokenizer.
+        is_cut: Whether the line is longer, and was cut.
     """
 
     text: str
     source: Pieces
     target: Pieces
+    is_cut: bool = False
 
 
 def samples_of(notes: Mapping[str, Any]) -> list[SegmentedLine]:
@@ -57,7 +59,8 @@ def segment_samples(
     lines = [line.strip() for line in text.sample_bytes(_BYTES).split("\n") if line.strip()]
     long_lines = [line for line in lines if len(line) >= _SHORTEST] or lines
     before, after = copy_backend(source), copy_backend(target)
-    samples = [SegmentedLine(line, segment(line, before), segment(line, after)) for line in map(_shorten, long_lines)]
+    cut = [(_shorten(line), len(line) > _LONGEST) for line in long_lines]
+    samples = [SegmentedLine(line, segment(line, before), segment(line, after), is_cut) for line, is_cut in cut]
     counts = [(_count(sample.source), _count(sample.target)) for sample in samples]
     source_total, target_total = (sum(count[side] for count in counts) for side in (0, 1))
     ratio = target_total / max(1, source_total)

@@ -44,11 +44,13 @@ class TextCoverage:
 
     Attributes:
         bytes: Its size in UTF-8, with a line break after each paragraph, as `HeldOut` has it for a decoder.
-        words: Number of words; of characters, for a script that is written without spaces.
+        words: Number of words; of characters, for a script that is written without spaces, in which words of other
+            scripts count as one.
         unit: What `words` counts: `word` or `character`.
         source_tokens: Number of tokens of the source tokenizer.
         target_tokens: Number of tokens of the target tokenizer.
         origins: Share of the target tokens by the origin of their rows.
+        whole_bytes: Size of the text that it is a sample of; None if it is not known.
     """
 
     bytes: int
@@ -57,6 +59,7 @@ class TextCoverage:
     source_tokens: int
     target_tokens: int
     origins: Mapping[str, float]
+    whole_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -265,13 +268,15 @@ def cover_text(
     for row in encoder_of(target).encode(lines):
         np.add.at(counts, np.asarray(row, np.int64), 1)
     total = max(1, int(counts.sum()))
-    letters = [character for line in lines for character in line if character.isalpha()]
-    unspaced = sum(map(is_unspaced, letters)) > len(letters) / 2
-    words = sum(any(map(str.isalnum, item)) for line in lines for item in split_words(line))
+    items = [item for line in lines for item in split_words(line) if any(map(str.isalnum, item))]
+    # Not by letters: in text without spaces, names and quotations in Latin script may have more of them.
+    characters = sum(is_unspaced(letter) for item in items for letter in item if letter.isalpha())
+    words = sum(not any(map(is_unspaced, item)) for item in items)
+    is_spaced = characters <= words
     coverage = TextCoverage(
         bytes=sum(len(line.encode("utf-8", "replace")) + 1 for line in lines),  # with line breaks, as it is scored
-        words=max(1, len(letters) if unspaced else words),
-        unit="character" if unspaced else "word",
+        words=max(1, len(items) if is_spaced else characters + words),
+        unit="word" if is_spaced else "character",
         source_tokens=sum(len(row) for row in encoder_of(source).encode(lines)),
         target_tokens=int(counts.sum()),
         origins={str(name): float(counts[origins == name].sum() / total) for name in np.unique(origins)},

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "alignment_precision",
     "compare_with_transfer",
+    "explain_sample",
     "recall_poor_start",
     "summarise_notes",
     "summarise_rotation",
@@ -40,6 +41,8 @@ __all__ = [
 
 SAME = 0.005
 """Bits per byte by which two scores of one model on one text may differ: a GPU may score in another precision."""
+MOST = 0.95
+"""Share of the held-out text above which nothing is said about the rest, such as a paragraph that was too long."""
 
 _ORIGINS = {
     "special": "special: that of the same role",
@@ -113,6 +116,17 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
     return [sentence]
 
 
+def explain_sample(start: Start) -> list[str]:
+    """Return why only a part of the held-out text was scored, and how to score more; nothing if all of it was."""
+    text = start.text
+    if text is None or not start.bits_per_byte or text.whole_bytes is None or text.bytes >= MOST * text.whole_bytes:
+        return []
+    return [
+        f"{text.bytes:,} of about {text.whole_bytes:,} bytes of held-out text were scored, since scoring takes long: "
+        f"--set score_bytes={text.whole_bytes} scores all of it (default: 400,000 with CUDA, else 8,192)."
+    ]
+
+
 def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:
     """Return a sentence about the transfer before a training if it was a poor start; else nothing.
 
@@ -156,6 +170,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
         title = f"Before training{scored} (lower is better)"
         summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows], is_drawn=True))
+        summary += explain_sample(start)
     verdict = judge(start)
     headline = _HEADLINES[verdict.start] if verdict.is_needed else "A transfer is probably not needed."
     return [*summary, f"{headline} {verdict.reason}"]

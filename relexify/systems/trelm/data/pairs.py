@@ -28,6 +28,7 @@ from relexify.evidence.bitext import (
 )
 from relexify.evidence.bitext.aligned_tokens import cached_links, is_aligned
 from relexify.pretrained.architecture import encoder_frame
+from relexify.progress import count_of
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
@@ -184,7 +185,8 @@ def align_pairs(
             "of them: give parallel text of single sentences, or a greater length"
         )
     if long := int((complete & ~short).sum()):
-        logger.warning("%d sentence pairs are too long for sequences of %d tokens and are left out.", long, max_tokens)
+        pairs_are = count_of(long, "sentence pair is", "sentence pairs are")
+        logger.warning("%s left out, too long for sequences of %d tokens.", pairs_are, max_tokens)
     shares = [float((positions != UNALIGNED).mean()) for positions in (to_target, to_source)]
     logger.info(
         "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned.",

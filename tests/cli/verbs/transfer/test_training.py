@@ -141,27 +141,32 @@ def test_run_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
     file.write_text(f'output = "out"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\n{table}')
     given = ("--set", "training.learning_rate=0.02", "--device", "cpu")
     outcome = relexify("run", file, *given, "--set", "training.steps=6")
-    assert "The model has improved." in outcome.out
-    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
-    changed = ("--set", "training.steps=24", "--set", f"output={tmp_path}/out-24")
+    assert "The model has improved, but in too short a training to judge it by." in outcome.out
+    estimate, command = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    assert estimate == f"estimate {tmp_path / 'out'} --length 64 --measure"
+    sizes = ("--set", "training.steps=1000", "--set", "training.batch=64", "--set", "training.length=64")
+    changed = (*sizes, "--set", f"output={tmp_path}/out-1000")
     assert sorted(shlex.split(command)) == sorted(["run", *map(str, (file, *given, *changed))])
     assert relexify(*shlex.split(command), "--dry-run").status == 0
 
 
 def test_train_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
-    """Of a training that should be longer: the command repeats all options, with more steps and another output."""
+    """Of a training that is too short: the command repeats all options but its sizes, with another output."""
     given = ("--corpus", world.corpus, *SHORT, "--learning-rate", 0.02)
     outcome = relexify("train", world.gpt2, tmp_path / "out", *given)
-    assert "The model has improved." in outcome.out
-    assert re.search("It has seen only [0-9]+ tokens, too few to judge it by", " ".join(outcome.out.split()))
-    (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    assert "The model has improved, but in too short a training to judge it by." in outcome.out
+    assert re.search("It has seen only [0-9]+ tokens", outcome.out)
+    estimate, command = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
+    assert estimate == f"estimate {tmp_path / 'out'} --length 64 --measure"
     changed = list(map(str, given))
-    changed[changed.index("6")] = "24"
-    expected = ["train", str(world.gpt2), f"{tmp_path / 'out'}-24", *changed]
+    for size in ("--steps", "--batch", "--length"):
+        del changed[changed.index(size) : changed.index(size) + 2]
+    expected = ["train", str(world.gpt2), f"{tmp_path / 'out'}-1000", *changed, "--length", "64"]
     assert sorted(shlex.split(command)) == sorted(expected)
     assert relexify(*shlex.split(command), "--dry-run").status == 0
+    assert relexify(*shlex.split(estimate.removesuffix(" --measure"))).status == 0
     page = html.unescape(re.sub(r"</?span[^>]*>", "", (tmp_path / "out" / "report.html").read_text()))
-    assert f"relexify {command}".replace(f"{tmp_path / 'out'}-24", "out-24") in page
+    assert f"relexify {command}".replace(f"{tmp_path / 'out'}-1000", "out-1000") in page
 
 
 def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, transferred, tmp_path):
@@ -445,3 +450,25 @@ def test_a_killed_run_of_torchrun_resumes_with_another_number_of_processes(world
     assert "resum" in resumed.err
     assert_close(tmp_path / "out", tmp_path / "alone")
     assert_curves_close(*(Curve.load(tmp_path / name / CURVE_FILE) for name in ("out", "alone")))
+
+
+def test_a_dry_run_says_how_many_lines_are_left_out_because_they_are_held_out(world, tmp_path):
+    lines = world.corpus.read_text().splitlines()
+    held_out = tmp_path / "held.txt"
+    held_out.write_text("\n".join(lines[:50]))
+    count = sum(line in set(lines[:50]) for line in lines)
+    said = f"{count} of {len(lines)} lines are left out, because {held_out} has them"
+    texts = ("--corpus", world.corpus, "--held-out", held_out)
+    file = tmp_path / "recipe.toml"
+    table = "[transfer]\nmethod = 'fvt'\nvocab_size = 300\n"
+    file.write_text(
+        f'output = "out"\nmodel = "{world.gpt2}"\ncorpus = "{world.corpus}"\nheld_out = "{held_out}"\n{table}'
+    )
+    for command in (
+        ("transfer", world.gpt2, tmp_path / "out", *texts, "--vocab-size", 300, "--method", "fvt"),
+        ("train", world.gpt2, tmp_path / "out", *texts, *SHORT),
+        ("run", file),
+    ):
+        outcome = relexify(*command, "--dry-run", "--json")
+        assert outcome.status == 0, outcome.err
+        assert said in json.loads(outcome.out)["plan"]["text"]

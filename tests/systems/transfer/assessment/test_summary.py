@@ -118,6 +118,18 @@ def test_baselines_with_a_unigram_prior_are_said_to_have_the_token_frequencies()
     assert "(random or shuffled, which know how often the text has each token) need 3.300" in verdict
 
 
+def test_the_summary_says_why_not_all_of_the_held_out_text_was_scored_and_how_to_score_it():
+    def sentences(whole: int | None, **changes: object) -> list[str]:
+        start = replace(START, text=replace(START.text, whole_bytes=whole), **changes)
+        summary = summarise_notes(NOTES | start.as_notes())
+        return [part for part in summary[:-1] if isinstance(part, str)]
+
+    (said,) = sentences(60_000)
+    assert said.startswith("30,000 of about 60,000 bytes of held-out text were scored, since scoring takes long: ")
+    assert "--set score_bytes=60000 scores all of it (default: 400,000 with CUDA, else 8,192)" in said
+    assert sentences(30_500) == sentences(None) == sentences(60_000, bits_per_byte={}) == []
+
+
 def test_the_headline_says_if_no_transfer_is_needed():
     known = TextCoverage(30_000, 4_000, "word", 5_200, 5_300, {"mixed": 1.0})
     scores = {"original": 1.0, "random": 2.4, "shuffle": 2.6, "blend": 1.3}

@@ -328,6 +328,11 @@ def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
     assert spaced.origins["none"] == pytest.approx(counts[::2].sum() / counts.sum())
     unspaced, _ = cover_text("今天天气很好。", tokenizer, tokenizer, origins)
     assert (unspaced.unit, unspaced.words) == ("character", 6)
+    # Most letters are Latin, but most of the text is not.
+    mixed, _ = cover_text("我们用 PyTorch 和 Transformers 训练模型。", tokenizer, tokenizer, origins)
+    assert (mixed.unit, mixed.words) == ("character", 8 + 2)
+    quoting, _ = cover_text("The word for school is 学校 in Chinese.", tokenizer, tokenizer, origins)
+    assert (quoting.unit, quoting.words) == ("word", 8)
 
 
 @pytest.mark.parametrize(("target_tokens", "start"), [(900, "poor"), (899, "open"), (810, "good")])

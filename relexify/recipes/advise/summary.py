@@ -125,10 +125,11 @@ def _describe_extension(advice: Advice) -> str:
             "Replace or extend? To keep the model's own language, extend its vocabulary instead (--keep-source, which "
             "needs --source-corpus)."
         )
-    share, added = advice.extended_tokens / advice.text.source_tokens, advice.options.transfer.added_tokens
+    text, added = advice.text, advice.options.transfer.added_tokens
+    extended, replaced = advice.extended_tokens / text.source_tokens, text.target_tokens / text.source_tokens
     return (
-        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), a text has {share:.0%} as "
-        "many tokens, and the model keeps its language."
+        f"Replace or extend? With {added:,} tokens added to the model's own (--keep-source), a text has {extended:.0%} "
+        f"as many tokens, against {replaced:.0%} with the new tokenizer, and the model keeps its language."
     )
 
 

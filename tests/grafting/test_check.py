@@ -165,6 +165,33 @@ BROKEN = {
 }
 
 
+def add_frequencies(rows: torch.Tensor) -> None:
+    """Move rows along one axis, by more than their length, as a unigram prior does."""
+    draw = torch.Generator().manual_seed(0)
+    rows += torch.outer(torch.randn(len(rows), generator=draw), torch.randn(rows.shape[1], generator=draw))
+
+
+def train_rows(folder: Path) -> None:
+    """Leave rows that are not similar any more, in a folder that training wrote."""
+    change_rows(lambda rows: rows.normal_(generator=torch.Generator().manual_seed(0)))(folder)
+    counts = {"selected_step": 10, "tokens_seen": 640, "length": 64}
+    rest = {"seconds": 1.0, "tokens_per_second": None, "learning_rate": 0.01, "stages": [], "snapshots": []}
+    change_json("relexify.json", training=counts | rest)(folder)
+
+
+def precompute_rows(folder: Path) -> None:
+    change_rows(permute_rows)(folder)
+    report = json.loads((folder / "relexify.json").read_text())["graft"]
+    change_json("relexify.json", graft=report | {"origins": {"precomputed": report["tokens"]}})(folder)
+
+
+@pytest.mark.parametrize("change", [change_rows(add_frequencies), train_rows, precompute_rows])
+def test_rows_that_are_in_order_are_not_called_misplaced(change, intact, tmp_path):
+    shutil.copytree(intact["gpt2"], folder := tmp_path / "graft")
+    change(folder)
+    assert "order of rows" not in problems(folder)
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_graft_is_found_for_the_right_reason(name, intact, tmp_path):
     family, damage, failed, reason = BROKEN[name]

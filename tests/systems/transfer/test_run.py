@@ -17,6 +17,7 @@ import torch
 from relexify.errors import EvidenceError, InputError, OutputError, VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining
+from relexify.grafting import check
 from relexify.methods.baselines import random
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.mixture import PrecomputedRows
@@ -101,6 +102,13 @@ def test_a_corrupt_mixture_in_the_cache_is_rebuilt(options, cache, tmp_path):
     again = run_transfer(replace(options, output=tmp_path / "again"))
     assert (again.graft.mixture.weights != first.graft.mixture.weights).nnz == 0
     assert again.rotation is not None
+
+
+def test_tokens_that_are_mixed_from_the_same_few_ones_are_not_called_misplaced(options, tmp_path):
+    pairs = zip(pico._ENGLISH, pico.foreign_words(), strict=True)
+    (tmp_path / "words.tsv").write_text("\n".join(map("\t".join, pairs)))
+    run_transfer(replace(options, method="ofa", vocab_size=350, dictionary=tmp_path / "words.tsv"))
+    assert not any(result.problems for result in check(tmp_path / "out"))
 
 
 def test_a_cached_initialisation_keeps_its_rotation_and_its_precomputed_rows(options, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from relexify.methods.registry import METHODS
-from relexify.pretrained.kinds import read_config_file
+from relexify.pretrained.kinds import kind_of_folder, read_config_file
 from relexify.pretrained.runtime.cuda import has_cuda
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
 from relexify.storage.notes import Notes, recorded_command
@@ -234,11 +234,14 @@ def _train_by_default(
         again_from: What that training starts from, as the end of a sentence.
         can_measure: Whether `relexify estimate` can measure a training of this model.
     """
+    on_cpu = "" if has_cuda() else "; these are made for a GPU"
+    if kind_of_folder(folder) is not None:  # it cannot be measured, and how long a sequence it reads is not known here
+        training = [again(f"{model}-{Training.steps}", steps=Training.steps, batch=Training.batch)]
+        return [NextStep(f"Next, train it with the default steps and batch, {again_from}{on_cpu}:", training)]
     length = _length_below(folder, Training.length) or Training.length
     sizes = {"steps": Training.steps, "batch": Training.batch, "length": length}
     measuring = ["relexify", "estimate", str(model), *(["--length", str(length)] if length < Training.length else [])]
     training = [again(f"{model}-{Training.steps}", **sizes)]
-    on_cpu = "" if has_cuda() else "; these are made for a GPU"
     sizes_of = "the default steps, batch and length"
     if not can_measure:
         return [NextStep(f"Next, train it with {sizes_of}, {again_from}{on_cpu}:", training)]

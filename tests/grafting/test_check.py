@@ -121,7 +121,7 @@ BROKEN = {
     "config has another size": ("gpt2", change_json("config.json", vocab_size=300), "vocabulary", "vocab_size"),
     "tokens are swapped": ("gpt2", change_tokenizer(swap_two_tokens), "vocabulary", "2 ids of the tokenizer"),
     "a row is NaN": ("gpt2", change_rows(lambda rows: rows[300].fill_(float("nan"))), "finite values", "in the rows"),
-    "a row is zero": ("gpt2", change_rows(lambda rows: rows[300].fill_(0)), "zero rows", "of 1 tokens is zero"),
+    "a row is zero": ("gpt2", change_rows(lambda rows: rows[300].fill_(0)), "zero rows", "of 1 token is zero"),
     "two rows are equal": ("gpt2", change_rows(copy_row(300)), "duplicate rows", "their mixtures differ"),
     "two copied rows are equal": ("gpt2", change_rows(copy_row(40)), "duplicate rows", "their mixtures differ"),
     "rows are permuted": ("gpt2", change_rows(permute_rows), "order of rows", "do not belong to their tokens"),

@@ -96,7 +96,8 @@ def test_a_recipe_transfers_trains_the_embeddings_and_then_both_languages(recipe
     assert outcome.status == 0, outcome.err
     assert "xx: bits per byte" in outcome.out
     (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
-    longer = ["--set", f"output={tmp_path}/out-16", "--set", "bilingual.training.steps=16"]
+    sizes = ["--set", "bilingual.training.steps=1000", "--set", "bilingual.training.batch=64"]
+    longer = ["--set", f"output={tmp_path}/out-1000", *sizes]
     exported = ["export", f"{tmp_path}/out", "xx", f"{tmp_path}/out-xx"]
     assert shlex.split(command) in (["run", str(recipe), *longer], exported)
     assert relexify(*shlex.split(command), *(["--dry-run"] if "run" in command else [])).status == 0

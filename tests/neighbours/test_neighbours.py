@@ -195,7 +195,8 @@ def test_a_faster_product_is_used_only_if_it_is_exact(is_exact, monkeypatch):
     monkeypatch.setattr(search, "int8_product", faster)
     monkeypatch.setattr(search, "time", SimpleNamespace(thread_time=lambda: next(times)))
     assert np.array_equal(largest_products(queries, keys, 3)[0], expected[0])
-    assert blocks == ([1, 64, 512, 88] if is_exact else [1, 64])  # few queries are tried
+    assert blocks[:2] == [1, 64]  # few queries are tried
+    assert sorted(blocks[2:]) == ([88, 512] if is_exact else [])  # threads finish in any order
 
 
 @pytest.mark.parametrize(("cores", "is_tried"), [(2, True), (72, False)])

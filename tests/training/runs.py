@@ -195,7 +195,8 @@ def dying_at(moment: Moment | None) -> AbstractContextManager[None]:
         is_training = f"{description}: ".startswith("training: ")
         if is_training and moment.doing == "stage":
             countdown()
-        yield lambda amount, status="": countdown() if is_training and moment.doing == "step" else None
+        # An advance by 0 only changes the status.
+        yield lambda amount, status="": countdown() if amount and is_training and moment.doing == "step" else None
         if is_training and moment.doing == "measured":
             countdown()
 

@@ -213,7 +213,7 @@ def test_sentences_too_long_for_eflomal_are_left_out_with_a_warning(monkeypatch,
     with caplog.at_level(logging.WARNING):
         directed = align_bitext(pairs)
     assert set(directed.forward.line.tolist()) <= {0, 2}
-    assert "1 pairs have more than 3 tokens" in caplog.text
+    assert "1 pair is not aligned, with more than 3 tokens on a side" in caplog.text
 
 
 def test_text_with_nothing_to_align_is_rejected():

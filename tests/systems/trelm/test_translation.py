@@ -96,7 +96,7 @@ def test_a_missing_package_is_named(monkeypatch: Any) -> None:
 def test_long_sentences_are_cut_with_a_warning(caplog: Any) -> None:
     found = translate(model(), TOKENIZER, ["the river " * 80], reads="en", writes="xx")
     assert len(found) == 1
-    assert "are truncated" in caplog.text
+    assert "1 sentence is truncated" in caplog.text
 
 
 def test_bits_per_word_are_those_of_every_token_masked_once() -> None:

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 LOCK_FILE = "lock"
 """The file in a work folder that the process holds a lock on."""
 LASTING_LOCK_FILE = ".lock"
-"""That in a folder whose results stay; another name, by which it is told from a work folder."""
+"""That in a folder whose results stay; another name, which distinguishes it from a work folder."""
 
 
 @contextmanager

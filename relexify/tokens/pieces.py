@@ -104,7 +104,7 @@ def _encode_exactly(backend: Tokenizer, words: list[str]) -> list[list[int]]:
 
 
 def _without_added_space(backend: Tokenizer) -> Tokenizer:
-    """Return a copy of a tokenizer that adds no space before a text; an equal one if it cannot be told not to."""
+    """Return a copy of a tokenizer that adds no space before a text; an equal one if it always adds one."""
     state = json.loads(backend.to_str())
     for name in ("normalizer", "pre_tokenizer"):
         state[name] = _adding_nothing(state[name])

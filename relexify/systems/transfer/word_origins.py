@@ -62,7 +62,7 @@ def evidence_kinds(mixture: Mixture, ids: list[int], sources: int) -> list[list[
     """Return which kind of evidence each of the heaviest source tokens of some target tokens comes from.
 
     A translation that is a part of the word counts as its spelling too, if it weighs more than the spelling alone would
-    give it; else it cannot be told from it, such as that of a name.
+    give it; else the two cannot be distinguished, as for a name.
 
     Args:
         mixture: The mixture.
@@ -96,7 +96,7 @@ def spelled_translations(mixture: Mixture, id: int, limit: float | None) -> dict
 
     The pieces that a word is split into have equal weights: a quarter of all if a translation is known, three quarters
     if it is guessed. What a token weighs beyond a quarter is its weight as a translation, unless it may be a guess.
-    With a single source token, both cannot be told apart.
+    With a single source token, the two cannot be distinguished.
 
     Args:
         mixture: The mixture.

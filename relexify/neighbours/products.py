@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Product", "float32_product", "int8_product"]
 
 Product = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
-"""Takes queries [b × d], and returns scores, float32 [b × m], their largest possible errors [b], and factors [b].
+"""Takes queries [b × d], and returns scores [b × m], their largest possible errors [b], and factors [b].
 
-A score differs by at most the error of its row from the factor of its row times the exact product, also if this is
-rounded to float32. The next call in the same thread overwrites the scores, because allocating memory for every block
-would take half as long as computing them."""
+Scores are float32 or int32. A score differs by at most the error of its row from the factor of its row times the exact
+product, also if this is rounded to float32. The next call in the same thread overwrites the scores, because allocating
+memory for every block would take half as long as computing them."""
 
 LEVELS = 127
 """Largest 8-bit integer; −128 is not used, so that the range is symmetric."""
@@ -49,37 +49,42 @@ def float32_product(keys: np.ndarray) -> Product:
 
 
 def int8_product(keys: np.ndarray) -> Product | None:
-    """Return the product with keys [m × d] in 8-bit integers, or None if torch has no exact one on this CPU."""
+    """Return the product with keys [m × d] in 8-bit integers, or None if torch has no exact one on this CPU.
+
+    All keys have the same scale. The bound is that of the key with the largest error, which a scale for every key would
+    not reduce, and the products can be compared without scaling them.
+    """
     integer_product = _choose_integer_product(keys.shape[1])
     if integer_product is None:
         return None
+    key_scale = np.abs(keys).max(initial=np.finfo(np.float32).tiny * LEVELS) / np.float32(LEVELS)
     codes = np.empty(keys.shape, dtype=np.int8)
-    key_scales = np.empty(len(keys), dtype=np.float32)
     longest = rounding = 0.0
     for start in range(0, len(keys), 4096):
         block = keys[start : start + 4096]
-        rounded, key_scales[start : start + 4096] = _rounded(block)
+        rounded = _round(block, key_scale)
         codes[start : start + 4096] = rounded
         longest = max(longest, _lengths(block).max())
-        rounding = max(rounding, _lengths(block - rounded * key_scales[start : start + 4096, None]).max())
+        rounding = max(rounding, _lengths(block - rounded * key_scale).max())
     product_with_codes = integer_product(codes)
 
     def multiply(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rounded, scales = _rounded(queries)
-        products = product_with_codes(rounded)
-        products *= key_scales
-        values = rounded * scales[:, None]
+        scales = np.abs(queries).max(axis=1, keepdims=True) / np.float32(LEVELS)
+        scales[scales == 0] = 1
+        rounded = _round(queries, scales)
+        values = rounded * scales
         error = _lengths(queries - values) * longest + _lengths(values) * rounding
-        # Float32 also rounds the bound itself, sums above 2^24 and the products with scales.
+        # Float32 also rounds the bound itself and, on ARM, sums above 2^24.
         error += _rounding_errors(queries.shape[1]) * _lengths(queries) * longest
-        return products, error / scales, 1 / scales.astype(np.float64)
+        factors = 1 / (scales[:, 0].astype(np.float64) * float(key_scale))
+        return product_with_codes(rounded), error * factors, factors
 
     return multiply
 
 
 IntegerProduct = Callable[[np.ndarray], np.ndarray]
-"""Takes integers from −127 to 127, as float32 [b × d], and returns their products with the codes of all keys, float32
-[b × m]."""
+"""Takes integers from −127 to 127, as float32 [b × d], and returns their products with the codes of all keys, int32 or
+float32 [b × m]."""
 
 
 def _choose_integer_product(width: int) -> Callable[[np.ndarray], IntegerProduct] | None:
@@ -110,14 +115,11 @@ def _integer_matrix_product(codes: np.ndarray) -> IntegerProduct:
     import torch
 
     keys = torch.from_numpy(codes).T
-    buffer = _RowBuffer(len(codes), np.float32)
+    buffer = _RowBuffer(len(codes), np.int32)
 
     def multiply(rounded: np.ndarray) -> np.ndarray:
         products = buffer.rows(len(rounded))
-        floats = torch.from_numpy(products)
-        integers = floats.view(torch.int32)  # shares the memory
-        torch._int_mm(torch.from_numpy(rounded).to(torch.int8), keys, out=integers)
-        floats.copy_(integers)  # converts each number in place
+        torch._int_mm(torch.from_numpy(rounded).to(torch.int8), keys, out=torch.from_numpy(products))
         return products
 
     return multiply
@@ -163,11 +165,10 @@ class _RowBuffer(threading.local):
         return self.memory[:count]
 
 
-def _rounded(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return integers from −127 to 127, as float32 [n × d], and the factors that scale them back to the rows [n]."""
-    scales = np.abs(rows).max(axis=1) / np.float32(LEVELS)
-    scales[scales == 0] = 1
-    return np.clip(np.rint(rows / scales[:, None]), -LEVELS, LEVELS), scales
+def _round(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return the multiples of a scale that are closest to rows [n × d], from −127 to 127, as float32."""
+    codes: np.ndarray = np.clip(np.rint(rows / scale), -LEVELS, LEVELS)
+    return codes
 
 
 def _pack(weights: torch.Tensor) -> object:

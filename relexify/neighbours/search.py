@@ -8,20 +8,22 @@ bit-identical for all first passes.
 
 The columns of a block are divided into groups, and the k keys are the largest of the k groups with the largest maxima.
 Candidates are in groups whose maximum is large enough. One streaming pass for the maxima and a few small selections
-thus replace a selection over the whole row. Duplicate rows are searched only once.
+thus replace a selection over the whole row. The columns of a group are adjacent, because reading a few scores from all
+over a row takes as long as reading the whole row. Duplicate rows are searched only once.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import pairwise
 from math import sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
 
 from relexify.errors import InputError
@@ -35,13 +37,18 @@ BLOCK_BYTES = 48 << 20
 fewer passes over the keys; twice as much took 1.15 times as long on two cores of a Xeon."""
 COPIED_BYTES = 96 << 20
 """Maximum size of the copies of the keys that 8-bit products may take for every thread."""
-EXPECTED_CANDIDATES = 4
-"""Expected number of candidates for each of the k neighbours. This affects only the speed."""
+GROUPS_PER_MEMBER = 4
+"""Number of groups, divided by k and by the number of columns in a group. This affects only the speed."""
+PAIRS, GROUPS = 128, 16_384
+"""Number of exact products, and of groups with candidates, that are computed at a time; more do not stay in caches."""
 LARGE = 2**36
-"""Number of multiplications from which low precision is tried: a few seconds of work, more than importing torch."""
+"""Number of multiplications from which torch is used: a few seconds of work, more than importing it."""
 TRIAL_QUERIES = 64
 """Number of queries that low precision is tried with. If all vectors are similar, it leaves all keys as candidates and
 may take 30 times as long. With fewer queries, products in float32 would be slower than in a whole block."""
+
+GroupMaxima = Callable[[np.ndarray, int], np.ndarray]
+"""Takes scores [b × m] and the number of columns in a group, and returns the largest score of every group."""
 
 
 def nearest(
@@ -155,15 +162,17 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
 
     def search_block(start: int, product: Product) -> int:
         rows = slice(start, start + size)
-        indices[rows], similarities[rows] = _search_block(queries[rows], keys, k, product)
+        indices[rows], similarities[rows] = _search_block(queries[rows], keys, k, product, group_maxima)
         return len(queries[rows])
 
     def try_product(product: Product) -> tuple[float, list[np.ndarray]]:
         product(queries[:1])  # so that the preparation, which each thread does once, is not timed
         start = time.thread_time()
-        result = _search_block(queries[: min(TRIAL_QUERIES, size)], keys, k, product)
+        result = _search_block(queries[: min(TRIAL_QUERIES, size)], keys, k, product, group_maxima)
         return time.thread_time() - start, [*result]
 
+    is_large = len(queries) * keys.size >= LARGE
+    group_maxima = _torch_maxima if is_large else _numpy_maxima
     product, cores = float32_product(keys), available_cores()
     # In 8 bits, torch holds up to two copies of the keys for every thread. They must not take more memory than the keys
     # or the blocks.
@@ -174,7 +183,7 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
         # OpenMP's number of threads is a setting of each calling thread, so every worker sets it.
         ThreadPoolExecutor(cores, initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
-        if len(queries) * keys.size >= LARGE and is_affordable and (integers := int8_product(keys)):
+        if is_large and is_affordable and (integers := int8_product(keys)):
             # Compare both on a few queries: the speed of integers depends on the CPU, and the number of candidates that
             # they leave depends on the vectors. This also tests that torch computes what `products.py` assumes.
             slow, expected = pool.submit(try_product, product).result()
@@ -186,66 +195,83 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
     return indices, similarities
 
 
-def _search_block(queries: np.ndarray, keys: np.ndarray, k: int, product: Product) -> tuple[np.ndarray, np.ndarray]:
+def _search_block(
+    queries: np.ndarray, keys: np.ndarray, k: int, product: Product, group_maxima: GroupMaxima
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns and the values of the k largest products of every query, in order."""
+    is_zero = ~queries.any(axis=1)
+    if is_zero.any():  # all products of a zero query are equal, so the first keys are returned, in order
+        best, values = np.tile(np.arange(k), (len(queries), 1)), np.zeros((len(queries), k), dtype=np.float32)
+        if not is_zero.all():
+            best[~is_zero], values[~is_zero] = _search_block(queries[~is_zero], keys, k, product, group_maxima)
+        return best, values
     scores, errors, factors = product(queries)
-    maxima = _group_maxima(scores, k)
-    likely, likely_scores = _largest_of_groups(scores, maxima, k)
-    least = np.array([_exact_products(queries[row], keys, likely[row]).min() for row in range(len(queries))])
+    size = _group_size(len(keys), k)
+    maxima = group_maxima(scores, size)
+    likely, likely_scores = _largest_of_groups(scores, maxima, size, k)
+    every_row = np.arange(len(queries))
+    least = _exact_products(queries, keys, every_row.repeat(k), likely.reshape(-1)).reshape(-1, k).min(axis=1)
     # The likely keys are candidates themselves, also for a product that is tried and does not keep its bound.
     lowest = np.minimum(least * factors - errors, likely_scores.min(axis=1))
-    is_zero = np.all(queries == 0, axis=1)
-    lowest[is_zero] = np.inf  # all products of a zero query are equal, so it needs no candidates
-    rows, columns = _candidates(scores, maxima, lowest)
-    best = np.empty((len(queries), k), dtype=np.int64)
-    values = np.empty((len(queries), k), dtype=np.float32)
-    ends = np.searchsorted(rows, np.arange(1, len(queries) + 1))
-    for row, (start, end) in enumerate(pairwise((0, *ends))):
-        in_row = np.arange(k) if is_zero[row] else columns[start:end]
-        exact = _exact_products(queries[row], keys, in_row).astype(np.float32)
-        order = np.argsort(-exact, kind="stable")[:k]  # ties in order of the columns
-        best[row], values[row] = in_row[order], exact[order]
-    return best, values
+    rows, columns = _candidates(scores, maxima, size, lowest)
+    exact = _exact_products(queries, keys, rows, columns).astype(np.float32)
+    order = np.lexsort((-exact, rows))  # ties in order of the columns
+    largest = order[np.searchsorted(rows, every_row)[:, None] + np.arange(k)]  # the first k of every row
+    return columns[largest], exact[largest]
 
 
-def _exact_products(query: np.ndarray, keys: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the products of a query with some keys, in float64."""
-    wide = query.astype(np.float64)
-    blocks = (columns[first : first + 4096] for first in range(0, len(columns), 4096))
-    return np.concatenate([keys.take(block, axis=0).astype(np.float64) @ wide for block in blocks])
+def _exact_products(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the product of every pair of a query and a key, in float64 [p].
 
-
-def _group_maxima(scores: np.ndarray, k: int) -> np.ndarray:
-    """Return the largest score of every group of columns, [b × groups]; there are at least k groups.
-
-    Group g contains the columns g, g + groups, g + 2 · groups, …, so that adjacent maxima are computed from adjacent
-    scores in memory.
+    Args:
+        queries: [b × d].
+        keys: [m × d].
+        rows: The query of every pair [p].
+        columns: Its key [p].
     """
-    keys = scores.shape[1]
-    # This number of groups makes the selection among the maxima and that among the members of groups equally small.
-    groups = min(max(k, round(sqrt(keys * k * EXPECTED_CANDIDATES))), keys)
-    whole = keys - keys % groups
-    maxima: np.ndarray = scores[:, :whole].reshape(len(scores), -1, groups).max(axis=1)
-    rest = scores[:, whole:]  # the first groups have one more member than the others
-    np.maximum(maxima[:, : rest.shape[1]], rest, out=maxima[:, : rest.shape[1]])
+    wide, products = queries.astype(np.float64), np.empty(len(rows))
+    for start in range(0, len(rows), PAIRS):
+        pairs = slice(start, start + PAIRS)
+        np.vecdot(keys.take(columns[pairs], axis=0).astype(np.float64), wide[rows[pairs]], out=products[pairs])
+    return products
+
+
+def _group_size(keys: int, k: int) -> int:
+    """Return the number of columns in a group; there are at least k groups."""
+    # Twice as many groups have about half as many members to select from.
+    return int(np.clip(sqrt(keys / (GROUPS_PER_MEMBER * k)), 1, keys // k))
+
+
+def _numpy_maxima(scores: np.ndarray, size: int) -> np.ndarray:
+    """Return the largest score of every group of columns, [b × groups]; the last group may be smaller."""
+    maxima: np.ndarray = np.maximum.reduceat(scores, np.arange(0, scores.shape[1], size), axis=1)
     return maxima
 
 
-def _largest_of_groups(scores: np.ndarray, maxima: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _torch_maxima(scores: np.ndarray, size: int) -> np.ndarray:
+    """Return the same as `_numpy_maxima`, up to four times as fast."""
+    import torch
+
+    tensor, whole = torch.from_numpy(scores), scores.shape[1] // size * size
+    maxima = torch.empty(len(scores), -(-scores.shape[1] // size), dtype=tensor.dtype)
+    torch.amax(tensor[:, :whole].reshape(len(scores), -1, size), dim=2, out=maxima[:, : whole // size])
+    if whole < scores.shape[1]:
+        torch.amax(tensor[:, whole:], dim=1, out=maxima[:, -1])
+    return maxima.numpy()
+
+
+def _largest_of_groups(scores: np.ndarray, maxima: np.ndarray, size: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return column and value of the largest score in each of the k groups with the largest maxima, [b × k] each."""
-    keys, groups = scores.shape[1], maxima.shape[1]
+    groups = maxima.shape[1]
     group_of = np.argpartition(maxima, groups - k, axis=1)[:, groups - k :]
-    first = np.arange(len(scores))[:, None] * keys + group_of
     largest = np.take_along_axis(maxima, group_of, axis=1)
-    columns = group_of.copy()
-    for start in range(0, keys, groups):
-        # Some groups have no member in the last step; the number that is read in its place is ignored.
-        is_largest = (scores.take(first + start, mode="clip") == largest) & (group_of < keys - start)
-        columns[is_largest] = group_of[is_largest] + start
-    return columns, largest
+    first, values = _group_members(scores, size, np.arange(len(scores)).repeat(k), group_of.reshape(-1))
+    # The last column with this value, as columns that are not members come first.
+    column = first + size - 1 - (values == largest.reshape(-1, 1))[:, ::-1].argmax(axis=1)
+    return column.reshape(group_of.shape), largest
 
 
-def _candidates(scores: np.ndarray, maxima: np.ndarray, lowest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _candidates(scores: np.ndarray, maxima: np.ndarray, size: int, lowest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and columns of all scores that are at least the lowest of their row.
 
     Pairs are sorted by row, then by column.
@@ -253,21 +279,52 @@ def _candidates(scores: np.ndarray, maxima: np.ndarray, lowest: np.ndarray) -> t
     Args:
         scores: [b × m].
         maxima: The largest score of every group [b × groups].
+        size: Number of columns in a group.
         lowest: For every row [b].
     """
-    keys, groups = scores.shape[1], maxima.shape[1]
-    lowest = np.nextafter(lowest.astype(np.float32), np.float32(-np.inf))  # compared faster than float64
+    lowest = _as_type_of_scores(lowest, scores.dtype)
     rows, group_of = np.nonzero(maxima >= lowest[:, None])
-    limits, first = lowest[rows], rows * keys + group_of
-    candidate_rows, candidate_columns = [], []
-    for start in range(0, keys, groups):
-        members = scores.take(first + start, mode="clip")
-        large = np.flatnonzero((members >= limits) & (group_of < keys - start))
-        candidate_rows.append(rows[large])
-        candidate_columns.append(group_of[large] + start)
-    all_rows, all_columns = np.concatenate(candidate_rows), np.concatenate(candidate_columns)
-    by_row = np.argsort(all_rows, kind="stable")
-    return all_rows[by_row], all_columns[by_row]
+    all_rows, all_columns = [rows[:0]], [group_of[:0]]
+    for start in range(0, len(rows), GROUPS):
+        part, part_groups = rows[start : start + GROUPS], group_of[start : start + GROUPS]
+        first, values = _group_members(scores, size, part, part_groups)
+        found, position = np.divmod(np.flatnonzero(values >= lowest[part, None]), size)
+        columns = first[found] + position
+        is_member = columns >= part_groups[found] * size
+        all_rows.append(part[found[is_member]])
+        all_columns.append(columns[is_member])
+    return np.concatenate(all_rows), np.concatenate(all_columns)
+
+
+def _group_members(
+    scores: np.ndarray, size: int, rows: np.ndarray, group_of: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first columns of some groups [n], and the scores from there on [n × size].
+
+    For the last group, which may be smaller, they start with columns before it, which are not members.
+
+    Args:
+        scores: [b × m].
+        size: Number of columns in a group.
+        rows: The row of every group [n].
+        group_of: Its number [n].
+    """
+    keys = scores.shape[1]
+    first = np.minimum(group_of * size, keys - size)
+    return first, sliding_window_view(scores.reshape(-1), size)[rows * keys + first]
+
+
+def _as_type_of_scores(limits: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return limits in the type of the scores, with which they are compared faster than in float64.
+
+    No score that is at least the limit is below the returned one.
+    """
+    if dtype == np.int32:
+        integers = np.iinfo(np.int32)
+        above: np.ndarray = np.clip(np.ceil(limits), integers.min, integers.max).astype(np.int32)
+        return above
+    below: np.ndarray = np.nextafter(limits.astype(np.float32), np.float32(-np.inf))
+    return below
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -122,6 +122,7 @@ def test_impossible_searches_are_rejected(queries, keys, k, message, device):
 
 
 PRODUCTS = [float32_product] + [int8_product] * (int8_product(np.eye(2, dtype=np.float32)) is not None)
+MAXIMA = [search._numpy_maxima, search._torch_maxima]
 KINDS = ["normal", "outliers", "offset", "lengths", "integers", "close", "zeros"]
 
 
@@ -156,14 +157,34 @@ def test_products_are_not_further_off_than_their_bound(product, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_every_first_pass_gives_the_largest_exact_products_to_the_last_bit(product, kind):
+@pytest.mark.parametrize("group_maxima", MAXIMA)
+def test_every_first_pass_gives_the_largest_exact_products_to_the_last_bit(product, kind, group_maxima):
     draw = np.random.default_rng(4)
     queries, keys = vectors(kind, 100, draw), vectors(kind, 700, draw)
     exact = (queries.astype(np.float64) @ keys.astype(np.float64).T).astype(np.float32)
     expected = np.argsort(-exact, axis=1, kind="stable")[:, :9]
-    found, values = search._search_block(queries, keys, 9, product(keys))
+    found, values = search._search_block(queries, keys, 9, product(keys), group_maxima)
     assert np.array_equal(found, expected)
     assert np.array_equal(values, np.take_along_axis(exact, expected, axis=1))
+
+
+@pytest.mark.parametrize("keys", [1, 5, 63, 64, 65, 700])
+@pytest.mark.parametrize("k", [1, 4, 60])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_groups_leave_out_no_column(keys, k, dtype):
+    k = min(k, keys)
+    scores = np.random.default_rng(k).permutation(7 * keys).reshape(7, keys).astype(dtype)
+    size = search._group_size(keys, k)
+    maxima = search._numpy_maxima(scores, size)
+    assert np.array_equal(maxima, search._torch_maxima(scores, size))
+    assert maxima.shape[1] >= k
+    columns, largest = search._largest_of_groups(scores, maxima, size, k)
+    assert np.array_equal(np.sort(largest), np.sort(maxima)[:, -k:])
+    assert np.array_equal(np.take_along_axis(scores, columns, axis=1), largest)
+    assert all(len(set(row)) == k for row in columns)
+    limits = np.sort(scores)[:, -k] - 0.5
+    expected = np.nonzero(scores >= limits[:, None])
+    assert np.array_equal(search._candidates(scores, maxima, size, limits), expected)
 
 
 @pytest.mark.skipif(len(PRODUCTS) == 1, reason="torch has no 8-bit products for this CPU")

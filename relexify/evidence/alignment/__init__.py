@@ -1,5 +1,6 @@
 """Vector alignment: map the vectors of two languages into one space.
 
+orthogonal.py   the orthogonal Procrustes problem
 procrustes.py   `Rotation`, and the one that brings the pairs of a dictionary closest together
 unsupervised/   maps without a dictionary, or with a small one
 """

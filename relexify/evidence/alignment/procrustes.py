@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.orthogonal import fit_orthogonal
 from relexify.evidence.lexicon.correspondences import Correspondences, choose_held_out, find_correspondences, questions
 from relexify.evidence.lexicon.lexicon import IDENTICAL_WORDS, BilingualLexicon
 from relexify.evidence.lexicon.retrieval import Quality, translation_quality
@@ -393,10 +394,7 @@ def _fit(source: np.ndarray, target: np.ndarray, pair_counts: scipy.sparse.csr_a
         target: V, [t × d].
         pair_counts: C, [s × t].
     """
-    from scipy.linalg import orthogonal_procrustes
-
-    matrix, _ = orthogonal_procrustes(source.astype(np.float64), pair_counts @ target.astype(np.float64))
-    return np.asarray(matrix)
+    return fit_orthogonal(source, pair_counts @ target.astype(np.float64))
 
 
 def _quality(rotated: WordVectors, target: WordVectors, pairs: Correspondences, held: np.ndarray) -> Quality:

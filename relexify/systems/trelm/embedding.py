@@ -17,9 +17,9 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError
+from relexify.evidence.alignment.orthogonal import fit_orthogonal
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining, resolve_options
 from relexify.evidence.alignment.unsupervised.search import FoundMap, find_map
 from relexify.evidence.alignment.unsupervised.spaces import prepare_space, validate_matrices
@@ -133,7 +133,7 @@ def embedding_rows(
             matrix = found_map.matrix
         else:
             prepared = prepare_space(anchor, options, "cpu").double().numpy()
-            matrix, _ = orthogonal_procrustes(rows[pairs[:, 0]], prepared[pairs[:, 1]])
+            matrix = fit_orthogonal(rows[pairs[:, 0]], prepared[pairs[:, 1]])
         return (mean + spread * rows @ matrix).astype(np.float32), found_map
     matrix, explained = fit_linear_map(rows, anchor - mean, pairs)
     logger.info("The vectors explain %.1f%% of the variance of the model's embeddings.", 100 * explained)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.linalg import orthogonal_procrustes
 
 from relexify.errors import EvidenceError, InputError
+from relexify.evidence.alignment.orthogonal import fit_orthogonal
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.vectors.word_vectors import WordVectors
 from relexify.neighbours import normalise_rows
@@ -202,10 +202,7 @@ def mutual_neighbours(source: torch.Tensor, target: torch.Tensor, k: int = 10) -
 
 def fit_pairs(source: np.ndarray, target: np.ndarray, pairs: Agreement) -> np.ndarray:
     """Fit an orthogonal map, float64 [d × d], to pairs of rows [n × d] and [m × d], all of them at unit length."""
-    matrix, _ = orthogonal_procrustes(
-        normalise_rows(source[pairs.source]).astype(np.float64), normalise_rows(target[pairs.target]).astype(np.float64)
-    )
-    return np.asarray(matrix)
+    return fit_orthogonal(normalise_rows(source[pairs.source]), normalise_rows(target[pairs.target]))
 
 
 def refine(
@@ -233,7 +230,7 @@ def refine(
     for _ in range(rounds):
         if not len(current):
             break
-        fitted, _ = orthogonal_procrustes(left[current.source], right[current.target])
+        fitted = fit_orthogonal(left[current.source], right[current.target])
         current = agreement_under(fitted)
         if current.closeness <= agreement.closeness:
             break

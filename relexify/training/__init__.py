@@ -14,5 +14,6 @@ loss/         the language-modelling loss without full logits
 results/      the result, the held-out scores along the way, and both in words and tables
 cost/         what a training costs, estimated from the shape of the model or measured in a few steps
 checks.py, trainable.py  validation before any work: without the model, and with its config
+dry_run.py    what a training would do
 recipe.py     the tables `[training]` and `[fresh]`
 """

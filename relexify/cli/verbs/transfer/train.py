@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import fields
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,9 +13,8 @@ from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, TEXT, apply_settings, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
-from relexify.progress import count_of, describe_estimate
 from relexify.training.options import Training
-from relexify.training.plan import PLANS, plan_stages
+from relexify.training.plan import PLANS
 
 __all__ = ["train"]
 
@@ -100,28 +98,24 @@ def train(
     work = prepare_training(options, output, inputs=(model,), texts=languages, overwrite=overwrite)
     shared.check_texts(*languages)
     shared.say_loading()
-    from relexify.pretrained.loading import headed_meta_model, meta_model, with_added_head
+    from relexify.pretrained.loading import with_added_head
     from relexify.reports.next_steps import after_training
     from relexify.storage.notes import read_notes
     from relexify.systems.transfer.assessment.summary import compare_with_transfer, recall_poor_start
     from relexify.systems.transfer.other_text import warn_about_other_text
-    from relexify.text import Corpus
-    from relexify.training.cost.here import seconds_here
+    from relexify.training.dry_run import planned_training
     from relexify.training.results.summary import judge_training, summarise_training
     from relexify.training.run import train as train_model
-    from relexify.training.trainable import check_head, check_trainable
+    from relexify.training.trainable import check_head
 
     if not add_head:
         check_head(model)
     warn_about_other_text(model, corpus)
     if dry_run:
         work.check()
-        shape = headed_meta_model(model) if add_head else meta_model(model)
-        check_trainable(shape, options)
-        left_out = ""
-        if held_out:
-            left_out = Corpus.open(corpus).without(Corpus.open(held_out)).describe_left_out()
-        _print_plan(model, output, options, seconds_here(shape, options), left_out)
+        rows = planned_training(model, output, corpus, options, held_out=held_out or None, add_head=add_head)
+        measuring = [] if options.stages else [("to measure its time", _measuring_command(model, options))]
+        print_plan([*rows, *measuring])
         return
     with bars():
         result = train_model(
@@ -139,32 +133,6 @@ def train(
     print_next_steps(after_training(result.output, notes, result.curve))
     verdict = judge_training(result.curve, result.selected, new_text_steps=result.new_text_steps)
     emit(training=result, verdict=verdict)
-
-
-def _print_plan(model: str, output: Path, options: Training, seconds: float | None, left_out: str) -> None:
-    """Print what the training would do, and how long it takes."""
-    stages = [
-        (f"stage {stage.name}", f"{count_of(stage.steps, 'step')}, trains {stage.trains}")
-        for stage in plan_stages(options)
-    ]
-    time = "estimated after the first steps" if seconds is None else "less than a minute"
-    if seconds:
-        time = f"{describe_estimate(seconds)} on this machine, without scores"
-    measured = "" if options.stages else f"; to measure some steps: {_measuring_command(model, options)}"
-    interval = options.evaluation_interval
-    size = f"{options.batch} x {options.length} = {options.tokens_per_step:,}, or fewer if there is little text"
-    print_plan(
-        [
-            ("model", model),
-            *([("text", left_out)] if left_out else []),
-            *stages,
-            ("tokens per step", size),
-            ("tokens", f"{options.steps * options.tokens_per_step:,}, or fewer"),
-            ("scored", "every step" if interval == 1 else f"every {interval:,} steps"),
-            ("time", f"{time}; fewer steps, or smaller ones, if there is little text{measured}"),
-            ("output", output),
-        ]
-    )
 
 
 def _measuring_command(model: str, options: Training) -> str:

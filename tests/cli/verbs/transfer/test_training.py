@@ -191,7 +191,7 @@ def test_a_dry_run_says_how_to_measure_the_time(world, tmp_path):
     given = ("--corpus", world.corpus, "--steps", 12, "--batch", 2, "--length", 64)
     outcome = relexify("train", world.gpt2, tmp_path / "out", *given, "--dry-run")
     assert re.search(r"time +less than a minute", outcome.out)
-    (command,) = re.findall(r"to measure some steps: relexify (.*)$", outcome.out, re.MULTILINE)
+    (command,) = re.findall(r"to measure its time +relexify (.*)$", outcome.out, re.MULTILINE)
     measured = relexify(*shlex.split(command))
     assert "in 12 steps of 2 x 64" in measured.out
     assert "the training takes about" in measured.out
@@ -215,7 +215,7 @@ def test_the_training_that_a_dry_run_says_how_to_measure_has_all_of_its_options(
     settings = ["lora_rank=4", "micro_batch=1", "clip=0.5", "evaluate_every=4", "lora_merged=false"]
     given = [*(f"--set={setting}" for setting in settings), "--set", "schedule=cosine", "--learning-rate", 0.001]
     outcome = relexify("train", world.gpt2, tmp_path / "out", "--corpus", world.corpus, *sizes, *given, "--dry-run")
-    (command,) = re.findall(r"to measure some steps: relexify (.*)$", outcome.out, re.MULTILINE)
+    (command,) = re.findall(r"to measure its time +relexify (.*)$", outcome.out, re.MULTILINE)
     words = shlex.split(command)
     found = [value for name, value in pairwise(words) if name == "--set"]
     assert sorted(found) == sorted([*settings, 'schedule="cosine"', "learning_rate=0.001"])

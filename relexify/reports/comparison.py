@@ -76,7 +76,7 @@ class Comparison:
             that is the target language trained alone.
         plans: The training plan of every run, if known, by the run's name.
         costs: The cost of training each seed, if known, by the run's name.
-        shares: How good the evidence of a run was: shares from 0 to 1 by name, for each seed.
+        evidence_quality: How good the evidence of a run was: shares from 0 to 1 by name, for each seed.
         settings: Settings that the method of a run decides, if known, by the run's name and their recipe key.
 
     Raises:
@@ -92,7 +92,7 @@ class Comparison:
     earlier: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
     plans: Mapping[str, str] = field(default_factory=dict)
     costs: Mapping[str, tuple[TrainingCost, ...]] = field(default_factory=dict)
-    shares: Mapping[str, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
+    evidence_quality: Mapping[str, tuple[Mapping[str, float], ...]] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -202,8 +202,10 @@ class Comparison:
         }
         if self.earlier:
             content["earlier"] = _curves_as_data(self.earlier)
-        if self.shares:
-            content["shares"] = {run: [dict(shares) for shares in seeds] for run, seeds in self.shares.items()}
+        if self.evidence_quality:
+            content["shares"] = {
+                run: [dict(shares) for shares in seeds] for run, seeds in self.evidence_quality.items()
+            }
         if self.settings:
             content["settings"] = {run: dict(settings) for run, settings in self.settings.items()}
         return write_file(path, json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
@@ -229,7 +231,7 @@ class Comparison:
                 earlier=_read_curves(content.get("earlier", {})),
                 plans=dict(content["plans"]),
                 costs={run: tuple(TrainingCost(**cost) for cost in found) for run, found in content["costs"].items()},
-                shares={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
+                evidence_quality={run: tuple(seeds) for run, seeds in content.get("shares", {}).items()},
                 settings={run: dict(found) for run, found in content.get("settings", {}).items()},
             )
         except KeyError as error:

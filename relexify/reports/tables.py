@@ -73,8 +73,9 @@ def score_rows(comparison: Comparison) -> list[list[str]]:
         [f"perplexity ({which})", *(_format_perplexity(comparison.kept(run, metric="perplexity")) for run in runs)],
         ["tokens", *(tokens_text(comparison.mean_curve(run).last.tokens) for run in runs)],
     ]
-    for name in dict.fromkeys(name for seeds in comparison.shares.values() for shares in seeds for name in shares):
-        known = [[shares[name] for shares in comparison.shares.get(run, ()) if name in shares] for run in runs]
+    quality = comparison.evidence_quality
+    for name in dict.fromkeys(name for seeds in quality.values() for shares in seeds for name in shares):
+        known = [[shares[name] for shares in quality.get(run, ()) if name in shares] for run in runs]
         columns.append([name, *(f"{fmean(found):.1%}" if found else _NOTHING for found in known)])
     if len({len(seeds) for seeds in comparison.curves.values()}) > 1:
         columns.append(["seeds", *(str(len(comparison.curves[run])) for run in runs)])

@@ -148,9 +148,9 @@ def test_which_model_is_kept_survives_saving_and_older_files_have_the_last(tmp_p
 
 
 def test_the_quality_of_evidence_survives_saving(tmp_path):
-    comparison = replace(compare(fast=FAST), shares={"fast": ({"P@1": 0.02},)})
+    comparison = replace(compare(fast=FAST), evidence_quality={"fast": ({"P@1": 0.02},)})
     comparison.save(tmp_path / "comparison.json")
-    assert Comparison.load(tmp_path / "comparison.json").shares == comparison.shares
+    assert Comparison.load(tmp_path / "comparison.json").evidence_quality == comparison.evidence_quality
 
 
 def test_notes_that_json_does_not_know_are_saved_as_text(tmp_path):

@@ -70,7 +70,7 @@ def test_several_seeds_show_their_deviation_and_unequal_numbers_of_seeds_are_sho
 
 def test_the_evidence_of_runs_that_have_a_share_is_shown_beside_their_scores():
     plain = compare(fast=[FAST, FAST], slow=SLOW)
-    shown = replace(plain, shares={"fast": ({"P@1": 0.02}, {"P@1": 0.04}), "slow": ({},)})
+    shown = replace(plain, evidence_quality={"fast": ({"P@1": 0.02}, {"P@1": 0.04}), "slow": ({},)})
     header, fast, slow = score_rows(shown)
     column = header.index("P@1")
     assert (fast[column], slow[column]) == ("3.0%", "–")

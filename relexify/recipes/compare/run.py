@@ -106,7 +106,7 @@ def _gather_results(
         earlier=by_run(lambda result: () if result.earlier is None else (result.earlier,)),
         plans={trial.run: trial.plan for trial in trials if trial.run in results},
         costs=costs,
-        shares=by_run(lambda result: (result.evidence_quality,) if result.evidence_quality else ()),
+        evidence_quality=by_run(lambda result: (result.evidence_quality,) if result.evidence_quality else ()),
         settings={trial.run: found for trial in trials if trial.run in results and (found := _method_settings(trial))},
     )
 

@@ -17,7 +17,7 @@ __all__ = [
     "UnknownKey",
     "UnsetVariable",
     "ValueOrigin",
-    "describe_value",
+    "describe_found",
     "explained",
     "located",
 ]
@@ -145,7 +145,7 @@ def _explain(found: Sequence[Mistake], origin: ValueOrigin) -> str:
     return f"{origin.locate(key)}{separator}{error}"
 
 
-def describe_value(value: object) -> str:
+def describe_found(value: object) -> str:
     """Return what was found, as a part of a sentence."""
     match value:
         case bool():

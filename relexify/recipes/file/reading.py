@@ -27,7 +27,7 @@ from relexify.recipes.file.mistakes import (
     Mistakes,
     UnknownKey,
     ValueOrigin,
-    describe_value,
+    describe_found,
     explained,
 )
 from relexify.recipes.file.paths import absolute_model, absolute_path, absolute_text
@@ -261,7 +261,7 @@ def _ensure(expected: type[Value], value: object) -> Value:
 
 
 def _unexpected(value: object, expected: str) -> InvalidValue:
-    return InvalidValue(f"is {describe_value(value)}: give {expected}")
+    return InvalidValue(f"is {describe_found(value)}: give {expected}")
 
 
 def _unknown_key(key: str, known: Collection[str]) -> UnknownKey:

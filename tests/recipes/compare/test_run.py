@@ -61,8 +61,8 @@ def test_runs_differ_in_what_aligns_their_vectors_and_show_how_well(write):
     control = "{name = 'control', method = 'fvt', aligned_by = 'random'}"
     recipe = read_recipe(write(f"[begin]\n[learn]\n[compare]\nseeds = [0, 1]\nruns = [{ONE}, {control}]"))
     (comparison,) = run_comparison(recipe)
-    assert comparison.shares == {"a": ({"precision": 0.25},) * 2, "control": ({"precision": 0.0},) * 2}
-    assert run_comparison(recipe)[0].shares == comparison.shares
+    assert comparison.evidence_quality == {"a": ({"precision": 0.25},) * 2, "control": ({"precision": 0.0},) * 2}
+    assert run_comparison(recipe)[0].evidence_quality == comparison.evidence_quality
     named = read_recipe(write("[begin]\n[learn]\n[compare]\nruns = ['wechsel-random-rotation']"))
     assert (named.compare.runs[0].method, named.compare.runs[0].aligned_by) == ("wechsel", "random")
     with pytest.raises(InputError, match="aligned_by"):

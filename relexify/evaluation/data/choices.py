@@ -1,7 +1,8 @@
-"""Questions with several answers to choose from: json records and Hub data sets, such as C³ of CLUE."""
+"""Questions with several answers to choose from: json records and Hub data sets, such as C³ and ChID of CLUE."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ __all__ = ["Question", "read_questions"]
 _OPTIONS = ("choices", "choice", "options", "candidates")
 _ANSWERS = ("answer", "label")
 _LETTERS = "ABCDEFGHIJ"
+_BLANK = re.compile(r"#idiom\d*#")
+_THIS_BLANK, _OTHER_BLANK = "____", "……"
+_CHARACTERS_AROUND = 60
+"""Characters kept before a blank, and after it, so that it is not truncated with the end of a long text."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,11 @@ def read_questions(source: str | Path) -> list[Question]:
     A record has `context` (a text, or a list of its parts), `question` or not, the answers as `choices`, `choice`,
     `options` or `candidates`, and the right one as `answer` or `label`: its text, its position from 0, or its letter.
 
+    A record of ChID has `content` (a text, or a list of its parts) with blanks such as `#idiom000378#`, and is one
+    question for every blank: which of the `candidates` belongs there? They are the same for all blanks, and `answers`
+    has the names of blanks as `text` and the positions of the right answers as `candidate_id`, as on the Hub; or every
+    blank has its own, and `groundTruth` the right answers, as in the first version of the data.
+
     Args:
         source: The file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
 
@@ -48,14 +58,18 @@ def read_questions(source: str | Path) -> list[Question]:
         InputError: The source cannot be read, is empty, or a record is invalid.
         MissingExtra: A package is needed to read it.
     """
-    questions = [_parse_question(record, where) for where, record in iterate_records(source)]
+    questions = [question for where, record in iterate_records(source) for question in _parse_record(record, where)]
     if not questions:
         raise InputError(f"{source} is empty: give a file with questions")
     return questions
 
 
+def _parse_record(record: Mapping[str, Any], where: str) -> list[Question]:
+    """Validate a record, and return its questions; `where` names it in messages."""
+    return _parse_blanks(record, where) if "content" in record else [_parse_question(record, where)]
+
+
 def _parse_question(record: Mapping[str, Any], where: str) -> Question:
-    """Validate a record, and return it as a question; `where` names it in messages."""
     options = record[_read_field(record, _OPTIONS, where)]
     if not isinstance(options, Sequence) or isinstance(options, str) or len(options) < 2:
         raise InputError(f"{where} has {str(options)[:80]!r} as answers to choose from: give a list of two or more")
@@ -68,6 +82,54 @@ def _parse_question(record: Mapping[str, Any], where: str) -> Question:
     question, *answers = (make_encodable(text) for text in question_and_options)
     label = _find_position(record[_read_field(record, _ANSWERS, where)], options, where)
     return Question(make_encodable(" ".join(texts)), question, tuple(answers), label)
+
+
+def _parse_blanks(record: Mapping[str, Any], where: str) -> list[Question]:
+    """Return one question for every blank in a text."""
+    parts = record["content"]
+    texts = [parts] if isinstance(parts, str) else parts
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{where} has something else than text in its content: give a text, or a list of them")
+    found = [(text, blank) for text in texts for blank in _BLANK.finditer(text)]
+    if not found:
+        raise InputError(f"{where} has no blank such as #idiom000378# in its content: leave it out")
+    candidates = record[_read_field(record, ("candidates",), where)]
+    if not isinstance(candidates, Sequence):
+        raise InputError(f"{where} has {str(candidates)[:80]!r} as candidates: give a list")
+    is_shared = all(isinstance(option, str) for option in candidates)
+    options = [candidates] * len(found) if is_shared else candidates
+    answers = _read_answers(record, [blank.group() for _, blank in found], where)
+    if not len(options) == len(answers) == len(found):
+        raise InputError(
+            f"{where} has {len(found)} blanks, {len(options)} lists of candidates and {len(answers)} answers: give as "
+            "many of each"
+        )
+    questions: list[Question] = []
+    for (text, blank), given, answer in zip(found, options, answers, strict=True):
+        before, after = (_BLANK.sub(_OTHER_BLANK, side) for side in (text[: blank.start()], text[blank.end() :]))
+        shown = before[-_CHARACTERS_AROUND:] + _THIS_BLANK + after[:_CHARACTERS_AROUND]
+        filled = {"context": shown, "choices": given, "answer": answer}
+        questions.append(_parse_question(filled, f"{where} blank {len(questions) + 1},"))
+    return questions
+
+
+def _read_answers(record: Mapping[str, Any], blanks: Sequence[str], where: str) -> list[object]:
+    """Return the right answer of every blank: its text, or its position among the candidates."""
+    given = record.get("answers", record.get("groundTruth"))
+    if isinstance(given, Mapping):
+        names, positions = given.get("text"), given.get("candidate_id")
+        if isinstance(names, Sequence) and isinstance(positions, Sequence):
+            answer_of = dict(zip(map(str, names), positions, strict=False))
+            missing = [blank for blank in blanks if blank not in answer_of]
+            if not missing:
+                return [answer_of[blank] for blank in blanks]
+            raise InputError(f"{where} has no answer for the blank {missing[0]}: give one, or leave the record out")
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        return list(given)
+    raise InputError(
+        f"{where} has no answers: give `answers` with `text` and `candidate_id`, or `groundTruth` (CLUE has "
+        "them in a file of their own; hf:clue/clue:chid has both together)"
+    )
 
 
 def _read_field(record: Mapping[str, Any], names: Sequence[str], where: str) -> str:

@@ -64,3 +64,52 @@ def test_missing_fields_and_empty_files_are_rejected(tmp_path):
         read_questions(write(tmp_path, without))
     with pytest.raises(InputError, match="is empty"):
         read_questions(write(tmp_path))
+
+
+HUB_RECORD = {
+    "content": ["a #idiom01# b #idiom02# c", "x #idiom07#"],
+    "candidates": ["one", "two", "three"],
+    "answers": {"text": ["#idiom02#", "#idiom01#", "#idiom07#"], "candidate_id": [2, 0, 1]},
+}
+FIRST_RECORD = {
+    "content": "a #idiom# b #idiom# c",
+    "realCount": 2,
+    "groundTruth": ["one", "four"],
+    "candidates": [["one", "two"], ["three", "four"]],
+}
+
+
+def test_every_blank_is_a_question(tmp_path):
+    shared = ("one", "two", "three")
+    assert read_questions(write(tmp_path, HUB_RECORD, FIRST_RECORD)) == [
+        Question("a ____ b …… c", "", shared, 0),
+        Question("a …… b ____ c", "", shared, 2),
+        Question("x ____", "", shared, 1),
+        Question("a ____ b …… c", "", ("one", "two"), 0),
+        Question("a …… b ____ c", "", ("three", "four"), 1),
+    ]
+
+
+def test_the_text_around_a_blank_is_kept_when_the_rest_is_too_long(tmp_path):
+    record = FIRST_RECORD | {"content": f"{'l' * 500}#idiom#{'r' * 500}", "groundTruth": ["two"]}
+    (question,) = read_questions(write(tmp_path, record | {"candidates": ["one", "two"]}))
+    assert question.first == f"{'l' * 60}____{'r' * 60}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"content": 3}, "line 1, has something else than text in its content"),
+        ({"content": ["no blank"]}, "line 1, has no blank such as #idiom000378#"),
+        ({"answers": {"text": ["#idiom01#"], "candidate_id": [0]}}, "no answer for the blank #idiom02#"),
+        ({"answers": {"text": HUB_RECORD["answers"]["text"], "candidate_id": [0, 1, 3]}}, "blank 3, has the right ans"),
+        ({"answers": None}, "line 1, has no answers"),
+        ({"answers": [0, 1]}, "3 blanks, 3 lists of candidates and 2 answers"),
+        ({"candidates": [["one", "two"]]}, "3 blanks, 1 lists of candidates and 3 answers"),
+        ({"candidates": "one"}, "blank 1, has 'one' as answers to choose from"),
+        ({"candidates": 5}, "has '5' as candidates: give a list"),
+    ],
+)
+def test_an_invalid_text_with_blanks_is_rejected_with_its_place(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        read_questions(write(tmp_path, HUB_RECORD | changes))

@@ -46,7 +46,7 @@ from relexify.systems.transfer.options import (
 )
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
-from relexify.text import Corpus
+from relexify.text import Corpus, sample_revisions
 from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
 
 __all__ = [
@@ -101,7 +101,7 @@ def prepare_transfer(options: Transfer) -> Evidence:
     check_replaced(options)
     if is_repeated(options):
         before = read_notes(options.output)["provenance"].get("revisions")
-        check_revisions(Path(options.output), before, transfer_revisions(options.method))
+        check_revisions(Path(options.output), before, transfer_revisions(options))
     else:
         check_output(options.output, overwrite=options.overwrite)
     return check_transfer(options)
@@ -124,9 +124,10 @@ def is_repeated(options: Transfer) -> bool:
     return not options.overwrite and {**recorded, **here} == command_of(options)
 
 
-def transfer_revisions(method: str) -> dict[str, int]:
+def transfer_revisions(options: Transfer) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a transfer."""
-    return {**TRANSFER_REVISIONS, "method": METHODS.get_or_raise(method).revision}
+    samples = sample_revisions(options.corpus, options.held_out, options.source_corpus, options.source_held_out)
+    return {**TRANSFER_REVISIONS, "method": METHODS.get_or_raise(options.method).revision, **samples}
 
 
 def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence:
@@ -258,7 +259,7 @@ def _report_word_list(corpus: Corpus) -> None:
     entries = sum(len(line.split()) == 2 or _ENTRY.fullmatch(line) is not None for line in lines)
     if entries > _MOST_ENTRIES * len(lines):
         logger.warning(
-            "the text looks like a dictionary, because %d of its first %d lines are pairs of words: give ordinary "
+            "the text looks like a dictionary, because %d of %d sampled lines are pairs of words: give ordinary "
             "sentences as `corpus`",
             entries,
             len(lines),

@@ -151,6 +151,20 @@ def test_an_output_of_other_code_with_the_same_version_is_not_up_to_date(options
         run_transfer(options)
 
 
+def test_only_outputs_from_several_texts_depend_on_how_texts_are_sampled(options, tmp_path, monkeypatch):
+    options = replace(options, method="fvt")
+    other = tmp_path / "more.txt"
+    other.write_text("ra ki lo mü\n" * 20)
+    several = replace(options, corpus=[options.corpus, other], output=tmp_path / "several")
+    for each in (options, several):
+        run_transfer(each)
+        run_transfer(each)
+    monkeypatch.setattr("relexify.text.corpus.SAMPLES", 99)
+    run_transfer(options)
+    with pytest.raises(OutputError, match=r"several was made by another version .*\(changed: samples\)"):
+        run_transfer(several)
+
+
 def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_scored(options, tmp_path, monkeypatch):
     step = STEPS["transfer"]
     assert step.run is recipe_module.run_transfer_step

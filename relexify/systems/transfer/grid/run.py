@@ -74,7 +74,7 @@ def run_grid(search: GridSearch) -> GridResult:
     with track("trying initialisations", len(cells)) as advance:
         advance(len(cells) - len(pending))
         for cell in _score_cells(search, data, pending):
-            content = {"name": fingerprints[cell.label], "revisions": _cell_revisions(cell), **asdict(cell)}
+            content = {"name": fingerprints[cell.label], "revisions": _cell_revisions(options, cell), **asdict(cell)}
             write_file(_cell_file(options, cell), json.dumps(content, indent=1) + "\n")
             cells[cell.label] = cell
             advance(1)
@@ -171,15 +171,15 @@ def _read_cell(options: Transfer, cell: GridCell, own_fingerprint: str) -> GridC
     notes, scored = found
     owner = "another grid"
     if notes.get("name") == own_fingerprint:
-        owner = changed_revisions(notes.get("revisions"), _cell_revisions(cell))  # empty if nothing changed
+        owner = changed_revisions(notes.get("revisions"), _cell_revisions(options, cell))  # empty if nothing changed
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
     return cell if owner else scored
 
 
-def _cell_revisions(cell: GridCell) -> dict[str, int]:
+def _cell_revisions(options: Transfer, cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
-    return {**transfer_revisions(cell.initialisation), **TASK_REVISIONS}
+    return {**transfer_revisions(replace(options, method=cell.initialisation)), **TASK_REVISIONS}
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:

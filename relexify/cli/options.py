@@ -151,7 +151,8 @@ Corpus = Annotated[
 ]
 SourceCorpus = Annotated[list[str] | None, option("Text in the model's own language. Repeatable.", TEXT)]
 HeldOut = Annotated[
-    list[str] | None, option("Held-out text to score on (default: one line in 100 of --corpus). Repeatable.", TEXT)
+    list[str] | None,
+    option("Held-out text to score on, 1,000 bytes or more (default: one line in 100 of --corpus). Repeatable.", TEXT),
 ]
 SourceHeldOut = Annotated[
     list[str] | None,

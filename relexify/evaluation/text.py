@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TextScoring", "score_text"]
 
-FEWEST_BYTES = 1_000
-"""Bytes of text below which a score is called unreliable: some 150 words. A choice, not a measurement."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -67,7 +64,7 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
         InputError: The model or the text cannot be read.
     """
     from relexify.pretrained.languages import load_for_language
-    from relexify.scoring import bits_per_byte_of_words, language_model_scores
+    from relexify.scoring import RELIABLE_BYTES, bits_per_byte_of_words, language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
     from relexify.text import Corpus
 
@@ -82,10 +79,10 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     else:
         stride = None if options.masking == "single" else MASK_STRIDE
         scores = language_model_scores(loaded, tokenizer, lines, window=window, batch=batch, mask_stride=stride)
-    if scores[0].examples < FEWEST_BYTES:
+    if scores[0].examples < RELIABLE_BYTES:
         logger.warning(
             "only %s are scored, too little to rely on the score: give %s bytes of text at least",
             scores[0].measured_on,
-            f"{FEWEST_BYTES:,}",
+            f"{RELIABLE_BYTES:,}",
         )
     return scores

@@ -14,7 +14,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from relexify.scoring.score import WINDOW, Score, format_perplexity, format_score
+from relexify.scoring.score import (
+    FEWEST_BYTES,
+    RELIABLE_BYTES,
+    WINDOW,
+    Score,
+    format_perplexity,
+    format_score,
+)
 
 if TYPE_CHECKING:
     from relexify.scoring.bits import bits_per_byte, bits_per_word, bits_per_word_of, language_model_scores, scores_of
@@ -22,7 +29,9 @@ if TYPE_CHECKING:
     from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows, sample_size
 
 __all__ = [
+    "FEWEST_BYTES",
     "MASK_STRIDE",
+    "RELIABLE_BYTES",
     "WINDOW",
     "HeldOut",
     "Score",

@@ -30,6 +30,7 @@ from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
+from relexify.scoring import FEWEST_BYTES, RELIABLE_BYTES
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import output_notes, read_notes
@@ -162,6 +163,8 @@ def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence
     )
     _report_word_list(evidence.corpus)
     _report_rare_tokens(options, evidence.corpus)
+    if options.score:
+        _report_short_sample(options, evidence.held_out)
     if report_unused:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
@@ -280,6 +283,23 @@ def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
         f"{options.vocab_size:,}",
         format_size(least),
         or_fewer,
+    )
+
+
+def _report_short_sample(options: Transfer, held_out: Corpus) -> None:
+    """Warn if the text to score on is too short for reliable scores, or for a verdict."""
+    # A sample has half of its limit at least, unless the text is shorter.
+    sample = held_out.sample_bytes(options.score_bytes or 2 * RELIABLE_BYTES)
+    size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, as it is scored
+    if size >= RELIABLE_BYTES:
+        return
+    is_limited = options.score_bytes is not None and options.score_bytes <= RELIABLE_BYTES
+    logger.warning(
+        "only %s bytes of held-out text are scored, too few %s: give %s bytes or more%s",
+        f"{size:,}",
+        "for a verdict" if size < FEWEST_BYTES else "to rely on the scores",
+        f"{RELIABLE_BYTES:,}",
+        " (`score_bytes`)" if is_limited else " as `held_out`",
     )
 
 

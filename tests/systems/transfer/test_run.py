@@ -240,8 +240,11 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
 
 
 @pytest.mark.parametrize(("method", "is_said"), [("fvt", True), ("random", False)])
-def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored(options, method, is_said, caplog):
-    own = options.source_corpus  # in the language of the model
+def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored(
+    options, tmp_path, method, is_said, caplog
+):
+    own, held_out = options.source_corpus, tmp_path / "held.txt"  # in the language of the model
+    held_out.write_text("\n".join(pico.sentences(50, seed=7)))
 
     @contextmanager
     def log(description: str, total: int | None = None) -> Iterator[Advance]:
@@ -249,7 +252,9 @@ def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored
         yield lambda amount, status="": None
 
     with caplog.at_level(logging.INFO, "relexify"), report_to(log):
-        result = run_transfer(replace(options, method=method, corpus=own, vocab_size=262, score=True))
+        result = run_transfer(
+            replace(options, method=method, corpus=own, held_out=held_out, vocab_size=262, score=True)
+        )
     assert result.verdict.start == "poor"
     before, _, after = caplog.text.partition("measuring bits per byte")
     assert after

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from relexify.scoring import Score
     from relexify.text import TextSource
 
-__all__ = ["TextScoring", "score_text"]
+__all__ = ["TextScoring", "explain_size", "score_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,25 @@ class TextScoring:
             check_number(name, getattr(self, name), least, most)
         if self.masking not in ("strided", "single", "words"):
             raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
+
+
+def explain_size(held_out: TextSource, options: TextScoring) -> str:
+    """Say which part of a held-out text is scored: all of it, or what fits into the limit.
+
+    Args:
+        held_out: As for `score_text`.
+        options: As for `score_text`.
+    """
+    from relexify.text import Corpus
+
+    text = Corpus.open(held_out)
+    if text.fits(options.limit):
+        return "Scored on all of the held-out text."
+    of_files = ", in equal shares of its files" if len(text.sources) > 1 else ""
+    return (
+        f"Scored on the first whole lines of the held-out text that fit into {options.limit:,} bytes{of_files} (--set "
+        "limit=N). The next line is left out, or cut if those before it fill less than half of this."
+    )
 
 
 def score_text(model: str | Path, held_out: TextSource, options: TextScoring | None = None) -> tuple[Score, ...]:

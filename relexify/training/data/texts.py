@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.pretrained.architecture import Architecture, architecture_of
-from relexify.scoring import HeldOut, held_out_windows, sample_size
+from relexify.scoring import HeldOut, held_out_windows, report_sample_size, sample_size
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
@@ -147,8 +147,9 @@ def held_out_data(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: TextSource, training: Training
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
-    size = sample_size(training.held_out_bytes, "cuda" if torch.cuda.is_available() else "cpu")
-    lines = Corpus.open(held_out).sample_bytes(size).split("\n")
+    text, device = Corpus.open(held_out), "cuda" if torch.cuda.is_available() else "cpu"
+    report_sample_size(text, training.held_out_bytes, device, "held_out_bytes")
+    lines = text.sample_bytes(sample_size(training.held_out_bytes, device)).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 
 

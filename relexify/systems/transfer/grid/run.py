@@ -27,7 +27,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.scoring import Score, language_model_scores, sample_size
+from relexify.scoring import Score, language_model_scores, report_sample_size, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_result
@@ -104,6 +104,7 @@ def _open_data(search: GridSearch) -> _Data:
     limit, nli, pos = search.training_examples, search.nli, search.pos
     held_out = ""
     if options.score:
+        report_sample_size(evidence.held_out, options.score_bytes, options.device, "score_bytes")
         held_out = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
     return _Data(
         evidence=evidence,

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
+from relexify.progress import ONCE
 from relexify.scoring.score import WINDOW
 from relexify.text import Corpus, make_encodable
 from relexify.tokens import copy_backend, encoder_of, normaliser_of, separator_of
@@ -136,7 +137,7 @@ def report_sample_size(held_out: Corpus, requested: int | None, device: str, opt
             f"{CPU_BYTES:,}",
             f"{GPU_BYTES:,}",
             option,
-            extra={"once": True},  # for all runs of a comparison
+            extra=ONCE,
         )
 
 

@@ -12,6 +12,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.pretrained.architecture import Architecture, architecture_of
+from relexify.progress import ONCE
 from relexify.scoring import HeldOut, held_out_windows, report_sample_size, sample_size
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of
@@ -124,7 +125,7 @@ def language_data(
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
     sizes = [f"{size:,}" for size in (len(packed), blocks.count, windows.bytes)]
     text = f"text ({language})" if language else "text"
-    logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:])
+    logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:], extra=ONCE)
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
 

@@ -329,6 +329,26 @@ def test_run_leaves_folders_alone_that_it_never_wrote(recipe, tmp_path):
         assert (tmp_path / "out.work" / "thesis.txt").read_text() == "mine"
 
 
+def test_a_comparison_logs_once_what_is_the_same_in_all_runs(recipe, world, tmp_path):
+    dictionary = tmp_path / "words.tsv"
+    dictionary.write_text(world.dictionary.read_text() + "-ly\tkwa\n")
+    own = recipe.read_text().replace(str(world.dictionary), str(dictionary)).replace("learning_rate = 1e-3\n", "")
+    recipe.write_text(own.replace('["blend", "transinner", "fullrand"]', '["blend", "fvt"]\nseeds = [0, 1]'))
+    outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    lines = outcome.err.splitlines()
+    for once in ("an entry with an affix", "tokens of text, ", "text is seen", "too small for the optimiser Muon"):
+        assert sum(once in line for line in lines) == 1, once
+    for once in ("learning rates: ", "stage everything: trains all "):
+        assert sum(once in line for line in lines) == 1, once
+    for run in ("blend", "fvt"):
+        assert [line for line in lines if line.startswith(f"· {run}, ")] == [f"· {run}, seed {each}" for each in (0, 1)]
+    # The results of each run are shown, also if they are the same.
+    assert sum(line.startswith("· step 6: ") for line in lines) == 4
+    repeated = {line for line in lines if lines.count(line) > 1}
+    assert all(line.startswith(("· step ", "· the unigram prior")) for line in repeated)
+
+
 def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):
     outcome = relexify("compare", recipe)
     assert outcome.status == 0, outcome.err

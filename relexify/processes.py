@@ -34,6 +34,7 @@ from typing import IO, Any, Generic, TypeVar
 import numpy as np
 
 from relexify.errors import InputError, check_number
+from relexify.progress import ONCE
 
 __all__ = ["PROCESSES", "Launch", "SharedArray", "launch", "map_in_order", "process_count", "serve"]
 
@@ -263,7 +264,7 @@ class _Worker(Generic[Item, Result]):
             return number, pickle.load(self.results)
         except (EOFError, OSError, pickle.UnpicklingError):
             # It was killed, as where memory is short, or the function raised an error, which it will raise here too.
-            logger.warning("a process ended unexpectedly; this one does its work", extra={"once": True})
+            logger.warning("a process ended unexpectedly; this one does its work", extra=ONCE)
             self.is_dead = True
             return number, self._function(item)
 

@@ -16,12 +16,14 @@ context (`contextvars.copy_context().run`) if it opens tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Protocol
 
 __all__ = [
+    "ONCE",
     "Advance",
     "Progress",
     "count_of",
@@ -32,6 +34,10 @@ __all__ = [
     "runs_follow",
     "track",
 ]
+
+
+ONCE: Mapping[str, object] = MappingProxyType({"once": True})
+"""`extra` of a log message that a command shows once, such as about the text: all runs of a comparison repeat it."""
 
 
 class Advance(Protocol):

@@ -7,10 +7,12 @@ their docstrings, which is read from the source.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,6 +38,9 @@ PANELS = {
     "more": "More",
 }
 """Where the help lists the verbs of each folder."""
+_OUTPUT_OPTIONS = ("-o", "--output")
+_BEFORE_DETAILS = re.compile(r"[:;.(]")
+"""The end of the first phrase of a help."""
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -83,9 +88,11 @@ class VerbCommand(TyperCommand):
         """Parse the arguments.
 
         Raises:
-            InputError: There is an argument too many, the model is given as the output, or an option that takes one
-                file or one name is repeated; all but the last would be ignored.
+            InputError: As `reject_incomplete`; or there is an argument too many, the model is given as the output, or
+                an option that takes one file or one name is repeated; all but the last would be ignored.
         """
+        if not ctx.resilient_parsing:
+            self.reject_incomplete(ctx, args)
         parsed: Any = self.make_parser(ctx).parse_args(args=list(args))
         values, rest, given = parsed
         if values.get("help") or ctx.resilient_parsing:  # for completion, the command is not complete
@@ -116,6 +123,64 @@ class VerbCommand(TyperCommand):
                     f"({ctx.command_path} --help says what is repeatable)"
                 )
         return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help in panels; typer does so too, but imports parsers of Markdown and of code for it."""
+        _print_head(self.get_usage(ctx), cleandoc(self.help or ""))
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            names, text = parameter.get_help_record(ctx) or ("", "")
+            if names:  # empty if it is hidden
+                panel: Any = getattr(parameter, "rich_help_panel", None)
+                panels.setdefault(panel or default, []).append((names, text))
+        _print_panels(panels)
+
+    def reject_incomplete(self, ctx: Any, args: Sequence[str]) -> None:
+        """Reject a command that lacks an option, before typer converts any value: it imports pydantic for that.
+
+        Raises:
+            InputError: An option is missing, or the output is given as one although it is an argument.
+        """
+        found, given = [], list(args)
+        has_output = any(each.name == "output" and each.param_type_name == "argument" for each in self.params)
+        known = {option for each in self.params for option in each.opts}
+        position = next((at for at, word in enumerate(args) if word in _OUTPUT_OPTIONS and word not in known), None)
+        if has_output and position is not None:
+            # The output is the last argument of every verb.
+            given = [*args[:position], *args[position + 2 :], *args[position + 1 : position + 2]]
+            found.append(f"takes the output as an argument, without {args[position]}")
+        try:
+            values, rest, _ = self.make_parser(ctx).parse_args(args=list(given))
+        except Exception:  # of typer, about another mistake: it is raised again when the command is parsed
+            return
+        arguments = [each.name for each in self.params if each.param_type_name == "argument" and each.required]
+        if rest or values.get("help") or not all(values.get(name) for name in arguments):
+            return
+        if needed := self._describe_missing(values):
+            found.append(f"needs {needed}")
+        if found:
+            raise InputError(f"{ctx.command_path} {', and '.join(found)}: write {self._complete(ctx, given, values)}")
+
+    def _describe_missing(self, values: Mapping[str, Any]) -> str:
+        """Return the options that a command lacks, each with what it is; empty if there are none."""
+        described = []
+        for each in self._missing(values):
+            phrase = _BEFORE_DETAILS.split(each.help or "")[0]
+            described.append(f"{max(each.opts, key=len)} ({phrase[:1].lower()}{phrase[1:]})")
+        return " and ".join(described)
+
+    def _complete(self, ctx: Any, args: Sequence[str], values: Mapping[str, Any]) -> str:
+        """Return a command with the options that it lacks, and with a dictionary if it takes one."""
+        added = [f"{max(each.opts, key=len)} FILE" for each in self._missing(values)]
+        if added and any(each.name == "dictionary" and not values.get(each.name) for each in self.params):
+            added.append("[--dictionary FILE]")
+        return " ".join([ctx.command_path, shlex.join(args), *added])
+
+    def _missing(self, values: Mapping[str, Any]) -> list[Any]:
+        """Return the required options that have no value."""
+        options = [each for each in self.params if each.param_type_name == "option" and each.required]
+        return [each for each in options if not values.get(each.name)]
 
 
 def _check_order(command: str, model: str, output: str) -> None:
@@ -152,27 +217,49 @@ class VerbGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options before the verb; if help for a verb is requested, show it and exit.
 
-        This shortcut halves the time: to convert the value of any option, typer imports pydantic.
+        This shortcut halves the time: to convert the value of any option, typer imports pydantic. So does the
+        rejection of a verb that lacks an option.
+
+        Raises:
+            InputError: As `VerbCommand.reject_incomplete`.
         """
         at = next((index for index, word in enumerate(args) if not word.startswith("-")), len(args))
-        if args[at:] and args[at] in self.verbs and not set(HELP_OPTIONS["help_option_names"]).isdisjoint(args[at:]):
-            self.commands[args[at]].make_context(args[at], args[at + 1 :], parent=ctx)
+        if args[at:] and args[at] in self.verbs:
+            name, rest, verb = args[at], args[at + 1 :], self.commands[args[at]]
+            if not set(HELP_OPTIONS["help_option_names"]).isdisjoint(rest):
+                verb.make_context(name, rest, parent=ctx)
+            elif isinstance(verb, VerbCommand) and not ctx.resilient_parsing:
+                verb.reject_incomplete(verb.context_class(verb, info_name=name, parent=ctx), rest)
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help of the program in panels; typer does so too, but imports a parser of Markdown for it."""
-        results.print(Padding(escape(self.get_usage(ctx)), 1, style="bold"))
-        results.print(Padding(self.help or "", (0, 1, 1, 1)))
+        _print_head(self.get_usage(ctx), self.help or "", is_markup=True)
         options: list[Any] = self.get_params(ctx)  # the program has no arguments
         panels = {"Options": [(", ".join(sorted(option.opts, key=len)), option.help) for option in options]}
         for name, verb in self.verbs.items():
             panels.setdefault(PANELS[verb.folder], []).append((name, verb.summary(name)))
-        for title, rows in panels.items():
-            grid = Table.grid(padding=(0, 2))
-            grid.add_column(style="bold cyan", no_wrap=True, min_width=max(map(len, self.verbs)))
-            for left, right in rows:
-                grid.add_row(left, escape(" ".join(right.split())))
-            results.print(Panel(grid, title=title, title_align="left", border_style="dim"))
+        _print_panels(panels, width=max(map(len, self.verbs)))
+
+
+def _print_head(usage: str, text: str, *, is_markup: bool = False) -> None:
+    """Print how a command is written, and what it does, a paragraph as one line that the terminal wraps."""
+    results.print(Padding(escape(usage), 1, style="bold"))
+    text = text if is_markup else escape(text)
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    results.print(Padding("\n\n".join(paragraphs), (0, 1, 1, 1)), highlight=False)
+
+
+def _print_panels(panels: Mapping[str, Sequence[tuple[str, str]]], *, width: int | None = None) -> None:
+    """Print rows of a name and its meaning, in panels by their titles; those without rows are left out."""
+    for title, rows in panels.items():
+        if not rows:
+            continue
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="bold cyan", no_wrap=True, min_width=width)
+        for left, right in rows:
+            grid.add_row(escape(left), escape(" ".join(right.split())))
+        results.print(Panel(grid, title=title, title_align="left", border_style="dim"))
 
 
 class _Commands(Mapping[str, Any]):

@@ -14,7 +14,6 @@ import typer
 
 from relexify.cli.console import console
 from relexify.errors import InputError
-from relexify.pretrained.runtime.cuda import reason_without_cuda
 
 if TYPE_CHECKING:
     from relexify.text import TextInput
@@ -111,7 +110,11 @@ def _check_device(name: str) -> str:
     """Reject a name that is not a device, and CUDA if torch certainly lacks it; `chosen_device` validates the rest."""
     if not re.fullmatch(r"auto|(cpu|cuda|mps)(:\d+)?", name):
         raise InputError(f"--device {name!r} is not a device to compute on: use cpu, cuda or auto")
-    if name.startswith("cuda") and (reason := reason_without_cuda()):
+    if not name.startswith("cuda"):
+        return name
+    from relexify.pretrained.runtime.cuda import reason_without_cuda
+
+    if reason := reason_without_cuda():
         raise InputError(f"--device {name} is not available, since {reason}: use cpu")
     return name
 
@@ -151,7 +154,8 @@ Corpus = Annotated[
 ]
 SourceCorpus = Annotated[list[str] | None, option("Text in the model's own language. Repeatable.", TEXT)]
 HeldOut = Annotated[
-    list[str] | None, option("Held-out text to score on (default: one line in 100 of --corpus). Repeatable.", TEXT)
+    list[str] | None,
+    option("Held-out text to score on, 1,000 bytes or more (default: one line in 100 of --corpus). Repeatable.", TEXT),
 ]
 SourceHeldOut = Annotated[
     list[str] | None,

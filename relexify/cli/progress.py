@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from relexify.cli.console import console
 from relexify.progress import Advance, format_duration, report_to
@@ -39,6 +38,9 @@ def bars() -> Iterator[None]:
 @contextmanager
 def _terminal_bars() -> Iterator[None]:
     """Show one bar per task, and remove it when the task is done."""
+    # Imported here, since not every command gets as far as showing progress.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
     display = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

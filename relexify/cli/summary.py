@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from relexify.cli.console import console, emit, print_table, results, table
-from relexify.steps import ResultTable
 
 if TYPE_CHECKING:
     from relexify.scoring import Score
+    from relexify.steps import ResultTable
 
 __all__ = [
     "print_measured",
@@ -27,11 +27,11 @@ __all__ = [
 def print_summary(summary: Iterable[ResultTable | str]) -> None:
     """Print the summary of a step's result: tables and sentences."""
     for part in summary:
-        if isinstance(part, ResultTable):
-            print_rows(part.title, part.rows)
-        else:
+        if isinstance(part, str):
             sentence = console.option_names.spell(part)
             results.print(escape(sentence), highlight=False, soft_wrap=not results.is_terminal)
+        else:
+            print_rows(part.title, part.rows)
 
 
 def print_measured(scores: Iterable[Score]) -> None:

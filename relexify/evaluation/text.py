@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from relexify.scoring import Score
     from relexify.text import TextSource
 
-__all__ = ["TextScoring", "score_text"]
-
-FEWEST_BYTES = 1_000
-"""Bytes of text below which a score is called unreliable: some 150 words. A choice, not a measurement."""
+__all__ = ["TextScoring", "explain_size", "score_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +49,25 @@ class TextScoring:
             raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
 
 
+def explain_size(held_out: TextSource, options: TextScoring) -> str:
+    """Say which part of a held-out text is scored: all of it, or what fits into the limit.
+
+    Args:
+        held_out: As for `score_text`.
+        options: As for `score_text`.
+    """
+    from relexify.text import Corpus
+
+    text = Corpus.open(held_out)
+    if text.fits(options.limit):
+        return "Scored on all of the held-out text."
+    of_files = ", in equal shares of its files" if len(text.sources) > 1 else ""
+    return (
+        f"Scored on the first whole lines of the held-out text that fit into {options.limit:,} bytes{of_files} (--set "
+        "limit=N). The next line is left out, or cut if those before it fill less than half of this."
+    )
+
+
 def score_text(model: str | Path, held_out: TextSource, options: TextScoring | None = None) -> tuple[Score, ...]:
     """Score a model on held-out text, with a warning if that is too short.
 
@@ -67,7 +83,7 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
         InputError: The model or the text cannot be read.
     """
     from relexify.pretrained.languages import load_for_language
-    from relexify.scoring import bits_per_byte_of_words, language_model_scores
+    from relexify.scoring import RELIABLE_BYTES, bits_per_byte_of_words, language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
     from relexify.text import Corpus
 
@@ -82,10 +98,10 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     else:
         stride = None if options.masking == "single" else MASK_STRIDE
         scores = language_model_scores(loaded, tokenizer, lines, window=window, batch=batch, mask_stride=stride)
-    if scores[0].examples < FEWEST_BYTES:
+    if scores[0].examples < RELIABLE_BYTES:
         logger.warning(
             "only %s are scored, too little to rely on the score: give %s bytes of text at least",
             scores[0].measured_on,
-            f"{FEWEST_BYTES:,}",
+            f"{RELIABLE_BYTES:,}",
         )
     return scores

@@ -35,6 +35,7 @@ from relexify.methods.parts.translations import check_columns, translations, who
 from relexify.methods.registry import METHODS, TRANSLATIONS, Initialisation, Method
 from relexify.methods.wechsel import neighbours_in_space
 from relexify.mixture import Mixture, blend, first_of
+from relexify.progress import ONCE
 from relexify.tokens import AnyTokenizer, vocabulary_of
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
     except EvidenceError as error:
         if is_attempt:
             reason = str(error).partition(":")[0]  # without its advice, which _TEXT_ALONE repeats
-            logger.info(_TEXT_ALONE, f"aligning word vectors failed: {reason}")
+            logger.info(_TEXT_ALONE, f"aligning word vectors failed: {reason}", extra=ONCE)
         else:
             logger.warning("continuing without aligned vectors: %s", error)
         return None
@@ -191,7 +192,7 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
     if is_reliable:
         return space
     if is_attempt:
-        logger.info(_TEXT_ALONE, f"aligned word vectors were also tried, but {finding}")
+        logger.info(_TEXT_ALONE, f"aligned word vectors were also tried, but {finding}", extra=ONCE)
         return None
     logger.warning(
         "the aligned vectors %s, so they are not used: tokens are built from neighbours in both vocabularies; "

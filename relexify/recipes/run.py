@@ -8,7 +8,7 @@ recognised by the content of everything that its result depends on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
 from relexify.storage.revisions import RUN_REVISIONS
 from relexify.storage.runs.work import WorkFolder
-from relexify.text import Corpus
+from relexify.text import Corpus, sample_revisions
 from relexify.training.distributed import started_processes
 
 __all__ = [
@@ -37,6 +37,9 @@ __all__ = [
     "run_step",
     "run_steps",
 ]
+
+_OWN_TEXTS = ("source_corpus", "source_held_out")
+"""Options of tables with text that the run does not give them."""
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +123,7 @@ def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False)
     context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
     check_recipe_inputs(recipe, recipe.output)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
-    revisions = run_revisions(recipe.tables)
+    revisions = run_revisions(context)
     work = WorkFolder(recipe.output, "work", run_identity(context), revisions=revisions, overwrite=overwrite)
     is_finished = not overwrite and work.is_finished() and recipe.steps[-1].load is not None
     if not is_finished:
@@ -141,10 +144,11 @@ def run_identity(context: RunContext) -> dict[str, object]:
     }
 
 
-def run_revisions(tables: Mapping[str, Any]) -> dict[str, int]:
+def run_revisions(context: RunContext) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a run; tasks have one of their own."""
-    methods = {f"{table}.method": METHODS[name].revision for table, name in methods_of(tables).items()}
-    return {**RUN_REVISIONS, **methods}
+    methods = {f"{table}.method": METHODS[name].revision for table, name in methods_of(context.tables).items()}
+    own_texts = [getattr(options, name, None) for options in context.tables.values() for name in _OWN_TEXTS]
+    return {**RUN_REVISIONS, **methods, **sample_revisions(context.corpus, context.held_out, *own_texts)}
 
 
 def run_steps(steps: Sequence[Step[Any, Any]], context: RunContext, work: Path) -> str:

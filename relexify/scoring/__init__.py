@@ -14,15 +14,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from relexify.scoring.score import WINDOW, Score, format_perplexity, format_score
+from relexify.scoring.score import (
+    FEWEST_BYTES,
+    RELIABLE_BYTES,
+    WINDOW,
+    Score,
+    format_perplexity,
+    format_score,
+)
 
 if TYPE_CHECKING:
     from relexify.scoring.bits import bits_per_byte, bits_per_word, bits_per_word_of, language_model_scores, scores_of
     from relexify.scoring.masked_words import bits_per_byte_of_words
-    from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows, sample_size
+    from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows, report_sample_size, sample_size
 
 __all__ = [
+    "FEWEST_BYTES",
     "MASK_STRIDE",
+    "RELIABLE_BYTES",
     "WINDOW",
     "HeldOut",
     "Score",
@@ -34,6 +43,7 @@ __all__ = [
     "format_score",
     "held_out_windows",
     "language_model_scores",
+    "report_sample_size",
     "sample_size",
     "scores_of",
 ]
@@ -47,6 +57,7 @@ _MODULES = {
     "bits_per_word_of": "bits",
     "held_out_windows": "windows",
     "language_model_scores": "bits",
+    "report_sample_size": "windows",
     "sample_size": "windows",
     "scores_of": "bits",
 }

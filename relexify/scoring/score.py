@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["WINDOW", "Score", "format_perplexity", "format_score"]
+__all__ = ["FEWEST_BYTES", "RELIABLE_BYTES", "WINDOW", "Score", "format_perplexity", "format_score"]
 
 WINDOW = 512
 """Default number of tokens that a model reads at once."""
+FEWEST_BYTES = 500
+"""Bytes of text below which a score is noise: some 75 words. A choice, not a measurement."""
+RELIABLE_BYTES = 1_000
+"""Bytes of text below which a score is called unreliable: some 150 words. A choice, not a measurement."""
 
 
 @dataclass(frozen=True)

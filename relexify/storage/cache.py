@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from relexify.errors import InputError, OutputError
+from relexify.progress import ONCE
 from relexify.storage.checksums import checksums, find_damage
 from relexify.storage.files import MARKER, write_folder, writing_failed
 from relexify.storage.fingerprint import fingerprint
@@ -137,7 +138,7 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
     except (InputError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         logger.warning("the cached %s is corrupt; rebuilding it (%s)", _described(kind), error)
         return None
-    logger.info("using the cached %s", _described(kind), extra={"once": True})
+    logger.info("using the cached %s", _described(kind), extra=ONCE)
     logger.debug("it is in %s", path)
     return (found,)
 

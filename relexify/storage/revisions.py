@@ -19,6 +19,7 @@ __all__ = [
     "EVIDENCE",
     "PRIORS",
     "RUN_REVISIONS",
+    "SAMPLES",
     "SCORES",
     "TASK_REVISIONS",
     "TASK_SCORES",
@@ -42,6 +43,8 @@ TRAININGS = 5
 """Models that were trained on text."""
 TASK_SCORES = 6
 """Scores on tasks, by fine-tuning, parsing and probing."""
+SAMPLES = 1
+"""Samples of text with several sources; only results that may depend on such a text have it (`sample_revisions`)."""
 
 TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(
     {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES}

@@ -14,7 +14,15 @@ invented.py, prose.py            an invented language and English prose, for the
 """
 
 from relexify.text.casing import capitalised, has_dotless_i, spellings
-from relexify.text.corpus import HELD_OUT_EVERY, Corpus, NoText, TextInput, TextSource, paragraph_digest
+from relexify.text.corpus import (
+    HELD_OUT_EVERY,
+    Corpus,
+    NoText,
+    TextInput,
+    TextSource,
+    paragraph_digest,
+    sample_revisions,
+)
 from relexify.text.encodable import count_bytes, make_encodable
 from relexify.text.invented import InventedLanguage, invent
 from relexify.text.prose import english_from_python
@@ -37,6 +45,7 @@ __all__ = [
     "is_unspaced",
     "make_encodable",
     "paragraph_digest",
+    "sample_revisions",
     "spellings",
     "split_words",
     "train_segmenter",

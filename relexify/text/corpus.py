@@ -15,11 +15,12 @@ from zlib import crc32
 
 from relexify.errors import InputError
 from relexify.storage.files import format_size
+from relexify.storage.revisions import SAMPLES
 from relexify.text.encodable import count_bytes
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source, TextFile
 
-__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource", "paragraph_digest"]
+__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource", "paragraph_digest", "sample_revisions"]
 
 logger = logging.getLogger(__name__)
 
@@ -122,16 +123,9 @@ class Corpus:
         """
         empty = True
         for source in self.sources:
-            for document in source.documents():
-                if self.parts:
-                    encoded = document.strip().encode("utf-8", "surrogatepass")
-                    if not all(part.holds(encoded) for part in self.parts):
-                        continue
-                for line in _lines(document):
-                    if self.excluded and self._is_excluded(line):
-                        continue
-                    empty = False
-                    yield line
+            for line in self._paragraphs(source):
+                empty = False
+                yield line
         if empty:
             # If there is no text without the selection either, these raise the message for that.
             if self.excluded:
@@ -264,18 +258,21 @@ class Corpus:
 
         If they fill less than half of the limit, the next one is added, truncated between two characters. Otherwise the
         sample of a corpus that begins with a few short lines before a long document would be only these lines.
+
+        If there are several sources, and the limit is less than their text, each contributes its first paragraphs in
+        the same way, up to an equal share of the limit. What a short source leaves of its share, the others get. Shares
+        are equal, not in proportion to size, so that the size of a source need not be known: for that, a compressed
+        file would have to be read. A share is at least `_LEAST_SHARE` bytes; if there are too many sources for this,
+        some that are evenly spaced contribute.
         """
-        sample: list[str] = []
-        left = limit
-        for line in self:
-            encoded = line.encode("utf-8", "replace")
-            if len(encoded) > left:
-                if left > limit / 2 and (beginning := encoded[:left].decode("utf-8", "ignore")):
-                    sample.append(beginning)
-                break
-            sample.append(line)
-            left -= len(encoded) + 1
+        sample, has_more = _first_paragraphs(iter(self), limit)
+        if has_more and len(self.sources) > 1:
+            sample = self._sample_sources(limit)
         return "\n".join(sample)
+
+    def fits(self, limit: int) -> bool:
+        """Whether `sample_bytes` returns all of the text; at most `limit` bytes are read."""
+        return not _first_paragraphs(iter(self), limit)[1]
 
     def sample_throughout(self, limit: int) -> str:
         r"""Return up to `limit` characters in distinct pieces from throughout the text, joined by `\n`."""
@@ -294,6 +291,42 @@ class Corpus:
                 sample = {key: piece for key, piece in sample.items() if key % every == 0}
                 length = sum(len(piece) + 1 for piece in sample.values())
         return "\n".join(sample.values())[:limit]
+
+    def _paragraphs(self, source: Source) -> Iterator[str]:
+        """Yield the selected paragraphs of a source."""
+        for document in source.documents():
+            if self.parts:
+                encoded = document.strip().encode("utf-8", "surrogatepass")
+                if not all(part.holds(encoded) for part in self.parts):
+                    continue
+            for line in _lines(document):
+                if not (self.excluded and self._is_excluded(line)):
+                    yield line
+
+    def _sample_sources(self, limit: int) -> list[str]:
+        """Return the first paragraphs of each source, up to equal shares of `limit` bytes, in the order of sources."""
+        count = len(self.sources)
+        share = max(limit // count, min(limit, _LEAST_SHARE))
+        least = min(limit, _LEAST_SHARE) / 10  # too little for another source, of which it would be a part of a line
+        # If there are too many sources, first every n-th one, then the one after each of these, …
+        every = -(-count * share // limit)
+        order = [index for first in range(every) for index in range(first, count, every)]
+        exhausted = -1
+        while True:
+            sample: dict[int, list[str]] = {}
+            left, before, exhausted = limit, exhausted, 0
+            for index in order:
+                if left < least:
+                    break
+                paragraphs, has_more = _first_paragraphs(self._paragraphs(self.sources[index]), min(share, left))
+                exhausted += not has_more
+                if paragraphs:
+                    sample[index] = paragraphs
+                    left -= sum(count_bytes(line) + 1 for line in paragraphs)
+            # Once no other source ends within its share, what is left is less than a paragraph of each.
+            if exhausted == before or left < least:
+                return [line for index in sorted(sample) for line in sample[index]]
+            share += left // (count - exhausted)
 
     def _resolved_sources(self) -> set[Source]:
         """Return the sources, with absolute paths."""
@@ -355,6 +388,15 @@ TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
 """The type of an option for text: a name that `Corpus.open` or `Bitext.open` accepts, or an open corpus."""
 
 
+def sample_revisions(*texts: TextSource | None) -> dict[str, int]:
+    """Return the revision of samples if any of the texts has several sources; nothing otherwise.
+
+    Results that depend on `Corpus.sample_bytes`, but are recognised by the whole text, add it to their other revisions.
+    """
+    has_several = any(text is not None and len(Corpus.open(text).sources) > 1 for text in texts)
+    return {"samples": SAMPLES} if has_several else {}
+
+
 def _are_disjoint(one: Part, other: Part) -> bool:
     is_same_hash = (one.slots, one.salt) == (other.slots, other.salt)
     return is_same_hash and (one.end <= other.first or other.end <= one.first)
@@ -369,6 +411,21 @@ def paragraph_digest(paragraph: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def _first_paragraphs(lines: Iterator[str], limit: int) -> tuple[list[str], bool]:
+    """Return the first paragraphs that fit into some bytes, as `sample_bytes` does, and whether there are more."""
+    sample: list[str] = []
+    left = limit
+    for line in lines:
+        encoded = line.encode("utf-8", "replace")
+        if len(encoded) > left:
+            if left > limit / 2 and (beginning := encoded[:left].decode("utf-8", "ignore")):
+                sample.append(beginning)
+            return sample, True
+        sample.append(line)
+        left -= len(encoded) + 1
+    return sample, False
+
+
 def _lines(document: str) -> Iterable[str]:
     """Return the lines of a document that are not blank."""
     if "\n" not in document:
@@ -378,4 +435,6 @@ def _lines(document: str) -> Iterable[str]:
 
 
 _HASHES = 1 << 64
+_LEAST_SHARE = 1_000
+"""Bytes that a source contributes to a sample at least, if it has as many: some lines. A choice, not a measurement."""
 _PIECE = 1_000  # characters

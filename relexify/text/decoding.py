@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relexify.errors import InputError, importing
+from relexify.progress import ONCE
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -61,7 +62,7 @@ def read_blocks(path: Path) -> Iterator[list[str]]:
     compression = compression_of(path)
     if compression != (path.suffix if path.suffix in COMPRESSIONS else ""):
         kind = compression or "uncompressed text"
-        _LOGGER.info("reading %s as %s, despite its name", path, kind, extra={"once": True})
+        _LOGGER.info("reading %s as %s, despite its name", path, kind, extra=ONCE)
     line_number = 1
     for number, raw in enumerate(read_line_blocks(path, LONGEST_LINE)):
         block = raw if number else strip_byte_order_mark(raw, path)

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, hidden_width
+from relexify.progress import ONCE
 from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Stage, Training
 from relexify.training.plan import PLANS
 from relexify.training.protocol import JointModel, lexical_parameter_names
@@ -193,11 +194,12 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
             training.batch,
             epochs,
             training.steps * training.batch / sequences,
+            extra=ONCE,
         )
     elif epochs < 1:
-        logger.info("%.2g%% of the text is seen", 100 * epochs)
+        logger.info("%.2g%% of the text is seen", 100 * epochs, extra=ONCE)
     else:
-        logger.info("the text is seen %.3g times", epochs)
+        logger.info("the text is seen %.3g times", epochs, extra=ONCE)
     training = replace(training, batch=batch, micro_batch=micro_batch)
     if most and epochs > most and is_own and training.patience is None and training.keep_best is None:
         logger.info(
@@ -206,6 +208,7 @@ def fit_batch_to_text(training: Training, sequences: int | None, processes: int)
             PATIENCE,
             max(1, round(most * sequences / batch)),
             most,
+            extra=ONCE,
         )
         training = replace(training, patience=PATIENCE, keep_best=True)
     return training
@@ -224,7 +227,8 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
     is_own, optimiser = training.plan == OWN_PLAN, choose_optimiser(training, hidden_width(model))
     if is_own and training.optimiser is None and optimiser == ADAM and not training.lora_rank:
         logger.info(
-            "steps of so few tokens are too small for the optimiser Muon, so AdamW trains the inner matrices too"
+            "steps of so few tokens are too small for the optimiser Muon, so AdamW trains the inner matrices too",
+            extra=ONCE,
         )
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
     filled = _fill_in_rates(replace(training, optimiser=optimiser), has_rates, model, training)
@@ -254,6 +258,7 @@ def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, tr
         "Muon" if optimiser == MUON else "AdamW",
         rates.embeddings,
         rates.others,
+        extra=ONCE,
     )
     logger.debug("Rates that were not given follow from %s.", inputs)
     return replace(options, learning_rate=rates.inner, embedding_learning_rate=rates.embeddings)

@@ -417,6 +417,8 @@ INVALID = [
     (("check", MODEL), f"{MODEL} was not written by relexify"),
     (("check", "smollm2-135m"), "smollm2-135m was not written by relexify: give the output folder of transfer"),
     (("inspect", "here.txt"), "here.txt is neither a model nor a mixture file: give a folder"),
+    (("transfer", MODEL, "-o", "out"), "needs --corpus (text in the target language)"),
+    (("transfer", MODEL, "out"), "needs --corpus (text in the target language)"),
     (("report", MODEL), f"{MODEL} was not written by relexify"),
     (("inspect", "nope", "shule"), "nope does not exist: check the name"),
     (("run", "bilingual.toml"), "no key 'languagse' in [bilingual]"),
@@ -568,11 +570,47 @@ def test_an_unknown_option_imports_no_other_verb():
     assert loaded == "['relexify.cli.verbs.transfer', 'relexify.cli.verbs.transfer.check']\n"
 
 
-def test_help_of_a_verb_imports_neither_numpy_nor_pydantic():
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("transfer", "smollm2-135m", "-o", "x y"),
+            "transfer takes the output as an argument, without -o, and needs --corpus (text in the target language): "
+            "write -c transfer smollm2-135m 'x y' --corpus FILE [--dictionary FILE]",
+        ),
+        (
+            ("transfer", "--output", "x", "smollm2-135m", "--corpus", "a.txt"),
+            "without --output: write -c transfer smollm2-135m --corpus a.txt x",
+        ),
+        (
+            ("transfer", "smollm2-135m", "x", "--dictionary", "d.tsv"),
+            "transfer needs --corpus (text in the target language): write -c transfer smollm2-135m x --dictionary "
+            "d.tsv --corpus FILE",
+        ),
+        (("train", "smollm2-135m", "x"), "train needs --corpus (text in the target language): write"),
+    ],
+)
+def test_a_command_without_text_is_rejected_with_what_it_lacks_before_anything_slow_is_imported(arguments, message):
     code = (
         "import sys; from relexify.cli.app import main\n"
         "try: main()\n"
-        "except SystemExit: print(sorted({'numpy', 'pydantic', 'torch'} & set(sys.modules)))"
+        "except SystemExit: print(sorted({'numpy', 'pydantic', 'torch', 'rich.progress', 'relexify.text'} & "
+        "set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert message in ended.stderr
+    assert ended.stderr.count("error:") == 1
+    assert ended.stdout == ("[]\n" if arguments[0] == "transfer" else ended.stdout)
+    assert "torch" not in ended.stdout
+
+
+def test_help_of_a_verb_imports_neither_numpy_nor_pydantic_nor_parsers():
+    code = (
+        "import sys; from relexify.cli.app import main\n"
+        "slow = {'numpy', 'pydantic', 'torch', 'markdown_it', 'pygments', 'rich.progress'}\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted(slow & set(sys.modules)))"
     )
     for arguments in (("run", "--help"), ("train", "--help"), ("--json", "transfer", "-h")):
         command = [sys.executable, "-c", code, *arguments]

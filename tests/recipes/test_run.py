@@ -89,6 +89,20 @@ def test_a_finished_run_of_other_code_is_rejected_or_repeated(write, tmp_path, m
     assert prepare_run(recipe).is_finished
 
 
+def test_only_runs_on_several_texts_depend_on_how_texts_are_sampled(write, tmp_path, monkeypatch):
+    file = write('[transfer]\nmethod = "fvt"\nvocab_size = 300\n')
+    recipe = read_recipe(file)
+    run_recipe(recipe)
+    (tmp_path / "more.txt").write_text("ba la mi to\n" * 30)
+    several = replace(recipe, corpus=[tmp_path / "text.txt", tmp_path / "more.txt"], output=tmp_path / "several")
+    run_recipe(several)
+    assert prepare_run(several).is_finished
+    monkeypatch.setattr("relexify.text.corpus.SAMPLES", 99)
+    assert prepare_run(recipe).is_finished
+    with pytest.raises(OutputError, match=r"several was made by another version .*\(changed: samples\)"):
+        prepare_run(several)
+
+
 def test_steps_of_other_code_are_not_combined_with_new_ones(write, tmp_path, monkeypatch):
     recipe = read_recipe(write(f'[transfer]\nmethod = "fvt"\nvocab_size = 300\n[training]\nsteps = 2\n{TRAINING}'))
     with monkeypatch.context() as patch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,9 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED
-from relexify.scoring import HeldOut, held_out_windows, sample_size
+from relexify.scoring import HeldOut, held_out_windows, report_sample_size, sample_size
 from relexify.scoring.windows import warn_about_normalisation
+from relexify.text import Corpus
 from tests import pico
 
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -201,6 +204,28 @@ def test_tokenizers_without_mask_or_separator_are_rejected():
         held_out_windows(pico.byte_level(), ["the river"], "encoder")
     with pytest.raises(VocabularyError, match="no token to put between paragraphs"):
         held_out_windows(pico.byte_level(pad_token="<pad>"), ["the river"], "decoder")
+
+
+@pytest.mark.parametrize(
+    ("requested", "device", "size", "is_said"),
+    [
+        (None, "cpu", 9_000, True),
+        (None, "mps", 9_000, True),
+        (None, "cpu", 8_000, False),
+        (8_192, "cpu", 9_000, False),
+        (None, "cuda:0", 9_000, False),
+    ],
+)
+def test_the_log_says_why_only_a_part_of_the_text_is_scored_and_which_option_changes_it(
+    requested, device, size, is_said, caplog
+):
+    with caplog.at_level(logging.INFO, "relexify"):
+        report_sample_size(Corpus.from_lines(["x" * 99] * (size // 100)), requested, device, "score_bytes")
+    said = (
+        "only 8,192 bytes of the held-out text are scored, because scoring takes long without CUDA (400,000 with it); "
+        "`score_bytes` sets another number"
+    )
+    assert caplog.messages == [said] * is_said
 
 
 def test_only_the_devices_that_training_uses_score_on_more_text():

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError, MissingExtra
-from relexify.text import Corpus, decoding
+from relexify.text import Corpus, decoding, sample_revisions
 from relexify.text import corpus as corpus_module
 from relexify.tokens import train_tokenizer_like
 from tests import pico
@@ -535,6 +535,74 @@ def test_a_sample_fits_and_cuts_a_paragraph_only_if_it_would_be_short_without_it
     else:
         assert len("\n".join(taken[:-1]).encode()) < limit / 2
         assert limit - len(sample.encode()) < 4  # bytes of a character
+
+
+def sized(name: str, lines: int) -> list[str]:
+    """Return lines of 49 bytes, which are 50 with their line breaks."""
+    return [f"{name} {number:05d} ".ljust(49, name) for number in range(lines)]
+
+
+def together(*texts: list[str], parts: tuple[corpus_module.Part, ...] = ()) -> Corpus:
+    return Corpus(tuple(Corpus.from_lines(lines).sources[0] for lines in texts), parts)
+
+
+def test_a_sample_has_equal_shares_of_all_sources_whatever_their_sizes() -> None:
+    a, b, c = sized("a", 10_000), sized("b", 200), sized("c", 400)
+    assert together(a, b, c).sample_bytes(9_000).split("\n") == [*a[:60], *b[:60], *c[:60]]
+
+
+def test_what_a_short_source_leaves_of_its_share_is_divided_among_the_others() -> None:
+    a, b, c = sized("a", 10_000), sized("b", 4), sized("c", 4_000)
+    assert together(a, b, c).sample_bytes(9_000).split("\n") == [*a[:88], *b, *c[:88]]
+    assert together(b, c, []).sample_bytes(9_000).split("\n") == [*b, *c[:176]]
+
+
+def test_a_sample_is_all_of_several_sources_if_that_fits(tmp_path: Path) -> None:
+    a, b = sized("a", 3), sized("b", 7)
+    for number, lines in enumerate((a, b)):
+        write(tmp_path / f"{number}.txt", "\n".join(lines))
+    corpus = Corpus.open(tmp_path)
+    assert corpus.sample_bytes(500).split("\n") == [*a, *b]
+    assert corpus.fits(500)
+    assert not corpus.fits(498)
+    assert corpus.sample_bytes(498).split("\n") != [*a, *b]
+
+
+def test_sources_that_are_too_many_for_a_sample_are_drawn_from_all_over_them() -> None:
+    texts = [sized(chr(97 + number), 100) for number in range(20)]
+    drawn = [line[0] for line in together(*texts).sample_bytes(4_000).split("\n")]
+    assert drawn == [letter for letter in "afkp" for _ in range(20)]
+    short = [sized(chr(97 + number), 1) for number in range(20)]
+    assert len(together(*short).sample_bytes(500)) == 499
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(st.text("aé\U0001f600", min_size=1, max_size=9)), min_size=2, max_size=5), st.integers(1, 99))
+def test_a_sample_of_several_sources_is_a_beginning_of_each(texts: list[list[str]], limit: int) -> None:
+    texts.append(["a"])  # at least one paragraph
+    sample = together(*texts).sample_bytes(limit)
+    assert len(sample.encode()) <= limit
+    whole = "\n".join(line for lines in texts for line in lines)
+    if len(whole.encode()) <= limit:
+        assert sample == whole
+    assert len(sample.encode()) >= min(limit, len(whole.encode())) / 2 - 4 * len(texts)
+
+
+def test_a_sample_of_several_sources_leaves_out_what_the_corpus_leaves_out() -> None:
+    corpus = together(sized("a", 5_000), sized("b", 5_000))
+    training, held_out = corpus.split(10)
+    training = training.without(Corpus.from_lines(sized("a", 40)))
+    for part in (training, held_out):
+        own = list(part)
+        sample = part.sample_bytes(2_000).split("\n")
+        assert sample == [*own[:20], *[line for line in own if line[0] == "b"][:20]]
+
+
+def test_only_results_from_several_sources_depend_on_the_revision_of_samples(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path / f"{name}.txt", TEXT)
+    assert sample_revisions(tmp_path / "a.txt", None, Corpus.open(tmp_path / "b.txt")) == {}
+    assert sample_revisions(None, tmp_path) == sample_revisions([tmp_path / "a.txt", tmp_path / "b.txt"]) != {}
 
 
 def test_text_is_ensured_without_reading_it_all() -> None:

@@ -12,7 +12,7 @@ from relexify.errors import InputError
 from relexify.evidence.lexicon.dictd import read_dictd
 from relexify.evidence.lexicon.files import read_lines, tidy
 from relexify.evidence.lexicon.tei import read_tei
-from relexify.progress import count_of
+from relexify.progress import ONCE, count_of
 from relexify.text.decoding import open_decompressed
 
 __all__ = ["read_pairs", "read_two_columns"]
@@ -74,7 +74,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     if affixes > 1:
         entries = f"{affixes:,} entries with an affix (such as {first_affix}) are skipped"
     if affixes < _MANY_AFFIXES * (kept + affixes):
-        logger.info("%s: %s, because affixes are parts of words, not words", path, entries)
+        logger.info("%s: %s, because affixes are parts of words, not words", path, entries, extra=ONCE)
     else:
         logger.warning(
             "%s: %s, because affixes are parts of words, not words; if they are stems of words, write them without a "

@@ -33,7 +33,7 @@ from relexify.recipes.compare.prepare import texts_of_trials
 from relexify.recipes.compare.run import report_folder, run_comparison
 from relexify.recipes.file.comparison import CompareOptions, Run
 from relexify.recipes.file.recipe import Recipe
-from relexify.scoring import sample_size
+from relexify.scoring import report_sample_size, sample_size
 from relexify.systems.transfer.assessment.scores import score_original
 from relexify.systems.transfer.assessment.start import TextCoverage, cover_text
 from relexify.systems.transfer.checks import check_replaced, check_transfer
@@ -230,6 +230,7 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
     check_roles(source, target, needed_roles(model))
     left_out = _build_all(options, runs, model, source)
     inputs = method_inputs(transfer, evidence, model, source, target)
+    report_sample_size(evidence.held_out, transfer.score_bytes, transfer.device, "score_bytes")
     sample = evidence.held_out.sample_bytes(sample_size(transfer.score_bytes, transfer.device))
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
     extended = None

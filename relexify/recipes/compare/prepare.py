@@ -122,7 +122,7 @@ def _make_trials(
                     moments=moments,
                     languages=recipe.languages,
                     work=WorkFolder(
-                        folder, "work", run_identity(context), revisions=run_revisions(tables), overwrite=overwrite
+                        folder, "work", run_identity(context), revisions=run_revisions(context), overwrite=overwrite
                     ),
                     keep_model=compare.keep_models,
                 )

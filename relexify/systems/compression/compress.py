@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 from relexify.errors import GraftError, InputError
 from relexify.methods.ofa import factorise
 from relexify.pretrained.parameters.lexical import weight_rows
+from relexify.progress import ONCE
 from relexify.systems.compression.codes import codes_of, smallest_base, table_sizes
 from relexify.systems.compression.embedding import FactoredHead, SubEmbedding
 from relexify.systems.compression.low_rank import LowRankEmbedding, LowRankHead
@@ -202,6 +203,7 @@ def _head_form(model: PreTrainedModel, embedding: nn.Module, head: nn.Module | N
         "the head of %s is not tied to its embedding: it keeps its %s parameters (see `head=compress`)",
         type(model).__name__,
         f"{head.weight.numel():,}",  # type: ignore[operator]
+        extra=ONCE,
     )
     return "plain"
 

@@ -30,6 +30,7 @@ from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
+from relexify.scoring import FEWEST_BYTES, RELIABLE_BYTES
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import output_notes, read_notes
@@ -46,7 +47,7 @@ from relexify.systems.transfer.options import (
 )
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
-from relexify.text import Corpus
+from relexify.text import Corpus, sample_revisions
 from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
 
 __all__ = [
@@ -101,7 +102,7 @@ def prepare_transfer(options: Transfer) -> Evidence:
     check_replaced(options)
     if is_repeated(options):
         before = read_notes(options.output)["provenance"].get("revisions")
-        check_revisions(Path(options.output), before, transfer_revisions(options.method))
+        check_revisions(Path(options.output), before, transfer_revisions(options))
     else:
         check_output(options.output, overwrite=options.overwrite)
     return check_transfer(options)
@@ -124,9 +125,10 @@ def is_repeated(options: Transfer) -> bool:
     return not options.overwrite and {**recorded, **here} == command_of(options)
 
 
-def transfer_revisions(method: str) -> dict[str, int]:
+def transfer_revisions(options: Transfer) -> dict[str, int]:
     """Return the revisions of the code that makes the result of a transfer."""
-    return {**TRANSFER_REVISIONS, "method": METHODS.get_or_raise(method).revision}
+    samples = sample_revisions(options.corpus, options.held_out, options.source_corpus, options.source_held_out)
+    return {**TRANSFER_REVISIONS, "method": METHODS.get_or_raise(options.method).revision, **samples}
 
 
 def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence:
@@ -161,6 +163,8 @@ def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence
     )
     _report_word_list(evidence.corpus)
     _report_rare_tokens(options, evidence.corpus)
+    if options.score:
+        _report_short_sample(options, evidence.held_out)
     if report_unused:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
@@ -258,7 +262,7 @@ def _report_word_list(corpus: Corpus) -> None:
     entries = sum(len(line.split()) == 2 or _ENTRY.fullmatch(line) is not None for line in lines)
     if entries > _MOST_ENTRIES * len(lines):
         logger.warning(
-            "the text looks like a dictionary, because %d of its first %d lines are pairs of words: give ordinary "
+            "the text looks like a dictionary, because %d of %d sampled lines are pairs of words: give ordinary "
             "sentences as `corpus`",
             entries,
             len(lines),
@@ -279,6 +283,23 @@ def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
         f"{options.vocab_size:,}",
         format_size(least),
         or_fewer,
+    )
+
+
+def _report_short_sample(options: Transfer, held_out: Corpus) -> None:
+    """Warn if the text to score on is too short for reliable scores, or for a verdict."""
+    # A sample has half of its limit at least, unless the text is shorter.
+    sample = held_out.sample_bytes(options.score_bytes or 2 * RELIABLE_BYTES)
+    size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, as it is scored
+    if size >= RELIABLE_BYTES:
+        return
+    is_limited = options.score_bytes is not None and options.score_bytes <= RELIABLE_BYTES
+    logger.warning(
+        "only %s bytes of held-out text are scored, too few %s: give %s bytes or more%s",
+        f"{size:,}",
+        "for a verdict" if size < FEWEST_BYTES else "to rely on the scores",
+        f"{RELIABLE_BYTES:,}",
+        " (`score_bytes`)" if is_limited else " as `held_out`",
     )
 
 

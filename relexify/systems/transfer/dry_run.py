@@ -144,7 +144,8 @@ def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokeniz
     lowered = Counter(word.lower() for word in words.elements())
     found = sum(target.lower() in lowered for _, target in lexicon.pairs)
     share = sum(lowered[word] for word in {target.lower() for _, target in lexicon.pairs}) / max(1, lowered.total())
-    size = f"the first {format_size(len(sample.encode()))} of text"
+    drawn = "the first" if len(corpus.sources) == 1 else "a sample of"
+    size = f"{drawn} {format_size(len(sample.encode()))} of text"
     if share < LITTLE_TEXT:
         logger.warning(
             "the words of the dictionary make up only %.1f %% of %s: it is small, or for another language, or spells "

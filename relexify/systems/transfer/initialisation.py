@@ -20,6 +20,7 @@ from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.cache import cached
 from relexify.storage.revisions import EVIDENCE
 from relexify.systems.transfer.options import Transfer, method_options
+from relexify.text import sample_revisions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -123,6 +124,8 @@ def _initialisation_key(method: str, inputs: Inputs) -> dict[str, object]:
         "inputs": inputs,
         "embedding": inputs.embedding if reads_rows else None,
     }
+    # Some methods sample the text. Without several sources, the key is that of earlier versions.
+    key |= sample_revisions(inputs.evidence.corpus, inputs.evidence.source_corpus)
     if chosen.takes("embedding"):
         key["output"] = inputs.output_embedding
     if chosen.takes("bitext") and len(inputs.scored_pairs):

@@ -77,7 +77,7 @@ def provenance_of(
         inputs=inputs,
         seed=options.seed,
         source=earlier,
-        revisions=transfer_revisions(options.method),
+        revisions=transfer_revisions(options),
     )
 
 

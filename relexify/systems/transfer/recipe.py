@@ -34,7 +34,7 @@ def run_transfer_step(options: Transfer, context: RunContext, model: str, output
     from relexify.systems.transfer.run import load_transfer, run_transfer
 
     options = _in_run(replace(options, model=model, output=output), context)
-    revisions = transfer_revisions(options.method)
+    revisions = transfer_revisions(options)
     work = WorkFolder(output, "transfer", {"transfer": options}, revisions=revisions, overwrite=options.overwrite)
     return load_transfer(output) if work.is_finished() else run_transfer(options, work=work)
 

@@ -18,6 +18,7 @@ from relexify.pretrained.loading import load_model, load_tokenizer, meta_model
 from relexify.pretrained.parameters.lexical import count_rows
 from relexify.pretrained.runtime.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
+from relexify.scoring import report_sample_size
 from relexify.storage.documents import write_documents
 from relexify.storage.files import check_space, write_folder
 from relexify.storage.notes import read_notes
@@ -104,6 +105,8 @@ def run_transfer(
         return load_transfer(output)
 
     source = _load_source(options, evidence)
+    if options.score:
+        report_sample_size(evidence.held_out, options.score_bytes, options.device, "score_bytes")
     texts = examined_text(options, evidence, source.model, source.tokenizer)
 
     known = known_tokenizer(options, source.tokenizer, evidence)

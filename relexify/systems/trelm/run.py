@@ -44,7 +44,7 @@ from relexify.systems.trelm.model.xlm import backbone_config
 from relexify.systems.trelm.options import Direction, Objective, Trelm, check_trelm, trelm_inputs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
-from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
+from relexify.text import HELD_OUT_EVERY, Corpus, TextSource, sample_revisions
 from relexify.training.distributed import started_processes
 from relexify.training.job import source_notes
 from relexify.training.options import Training
@@ -112,7 +112,8 @@ def run_trelm(
         "held_out": None if held_out is None else Corpus.open(held_out),
         "options": options,
     }
-    work = WorkFolder(output, "trelm", identity, revisions=TRAINING_REVISIONS, overwrite=overwrite)
+    revisions = {**TRAINING_REVISIONS, **sample_revisions(*texts)}
+    work = WorkFolder(output, "trelm", identity, revisions=revisions, overwrite=overwrite)
     for folder in (work.output, work.path):
         check_inputs(folder, *inputs, texts=texts)
     if not overwrite and work.is_finished():

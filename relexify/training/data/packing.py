@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from relexify.errors import InputError, OutputError
 from relexify.processes import map_in_order
-from relexify.progress import Advance, track
+from relexify.progress import ONCE, Advance, track
 from relexify.storage.cache import cached_folder, entry_path
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.shards import Shards
@@ -220,7 +220,9 @@ def _write(folder: Path, plan: _Plan) -> None:
     if summary.tokens == summary.paragraphs:  # nothing but separators
         raise InputError(f"the tokenizer finds no tokens in {corpus.name}: give text in a script that it knows")
     if excluding is not None and summary.left_out:
-        logger.info("%d paragraphs of %s were left out: %s has them", summary.left_out, corpus.name, excluding.name)
+        logger.info(
+            "%d paragraphs of %s were left out: %s has them", summary.left_out, corpus.name, excluding.name, extra=ONCE
+        )
     (folder / SUMMARY_FILE).write_text(json.dumps(asdict(summary)))
 
 

@@ -12,7 +12,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.pretrained.architecture import Architecture, architecture_of
-from relexify.scoring import HeldOut, held_out_windows, sample_size
+from relexify.progress import ONCE
+from relexify.scoring import HeldOut, held_out_windows, report_sample_size, sample_size
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
@@ -124,7 +125,7 @@ def language_data(
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
     sizes = [f"{size:,}" for size in (len(packed), blocks.count, windows.bytes)]
     text = f"text ({language})" if language else "text"
-    logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:])
+    logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:], extra=ONCE)
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
 
@@ -147,8 +148,9 @@ def held_out_data(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: TextSource, training: Training
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
-    size = sample_size(training.held_out_bytes, "cuda" if torch.cuda.is_available() else "cpu")
-    lines = Corpus.open(held_out).sample_bytes(size).split("\n")
+    text, device = Corpus.open(held_out), "cuda" if torch.cuda.is_available() else "cpu"
+    report_sample_size(text, training.held_out_bytes, device, "held_out_bytes")
+    lines = text.sample_bytes(sample_size(training.held_out_bytes, device)).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 
 

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import TrainingError
 from relexify.pretrained.runtime.quiet import quiet_transformers
-from relexify.progress import track
+from relexify.progress import ONCE, track
 from relexify.scoring import MASK_STRIDE
 from relexify.storage.runs.checkpoints import find_checkpoint, remove_unsealed, resuming_from
 from relexify.training.data.batches import Sequences
@@ -216,7 +216,7 @@ def _prepare_model(model: PreTrainedModel, stage: Stage, training: Training) -> 
     trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
     total = sum(parameter.numel() for parameter in parameters)
     share = f"all {total:,}" if trained == total else f"{trained:,} of {total:,}"
-    logger.info("stage %s: trains %s parameters", stage.name, share)
+    logger.info("stage %s: trains %s parameters", stage.name, share, extra=ONCE)
     return adapters
 
 

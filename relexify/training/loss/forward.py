@@ -26,6 +26,7 @@ from transformers.utils import import_utils
 
 from relexify.pretrained.architecture import IGNORED
 from relexify.pretrained.runtime.runnable import evaluating
+from relexify.progress import ONCE
 from relexify.training.loss.chunked import CHUNK, ChunkLoss, chunked_loss, labelled_positions
 from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, RowLabelModel, chunked_head
 
@@ -208,7 +209,9 @@ class _SummedLoss:
         self.has_row_labels = isinstance(model, RowLabelModel)
         self.heads: dict[nn.Module, _DeferredHead] = {}
         if not is_deferred:
-            logger.info("%s changes the output of its head: its logits are kept whole", type(model).__name__)
+            logger.info(
+                "%s changes the output of its head: its logits are kept whole", type(model).__name__, extra=ONCE
+            )
             return
         for module in model.loss_heads() if self.has_several_heads else [model.get_output_embeddings()]:
             head = chunked_head(module)

@@ -115,6 +115,34 @@ def test_a_dictionary_given_as_text_is_reported(options, tmp_path, caplog):
         assert "lines are pairs of words: give ordinary sentences as `corpus`" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("lines", "score_bytes", "message"),
+    [
+        (4, None, "only 400 bytes of held-out text are scored, too few for a verdict: give 1,000 bytes or more as `h"),
+        (5, None, "only 500 bytes of held-out text are scored, too few to rely on the scores: give 1,000 bytes or"),
+        (9, None, "only 900 bytes of held-out text are scored, too few to rely on the scores"),
+        (10, None, ""),
+        (1_000, 8_192, ""),
+        (
+            1_000,
+            450,
+            "only 400 bytes of held-out text are scored, too few for a verdict: give 1,000 bytes or more (`sc",
+        ),
+    ],
+)
+def test_too_little_text_to_score_on_is_reported_before_any_work(
+    options, tmp_path, caplog, lines, score_bytes, message
+):
+    (tmp_path / "held.txt").write_text(f"{'held out '.ljust(99, 'x')}\n" * lines)
+    given = replace(options, held_out=tmp_path / "held.txt", score_bytes=score_bytes)
+    for score in (True, False):
+        caplog.clear()
+        check_transfer(replace(given, score=score))
+        said = [record.getMessage() for record in caplog.records if "bytes of held-out text" in record.getMessage()]
+        assert len(said) == (score and bool(message))
+        assert all(message in each for each in said)
+
+
 def test_a_vocabulary_that_is_too_large_for_its_text_is_reported_before_any_work(options, tmp_path, caplog):
     (tmp_path / "text.txt").write_text("a few words\n" * 50_000)  # 594,000 bytes without those held out
     for size, advised in ((32_000, 5_900), (6_000, 5_900), (5_900, None), (500, None)):

@@ -151,6 +151,20 @@ def test_an_output_of_other_code_with_the_same_version_is_not_up_to_date(options
         run_transfer(options)
 
 
+def test_only_outputs_from_several_texts_depend_on_how_texts_are_sampled(options, tmp_path, monkeypatch):
+    options = replace(options, method="fvt")
+    other = tmp_path / "more.txt"
+    other.write_text("ra ki lo mü\n" * 20)
+    several = replace(options, corpus=[options.corpus, other], output=tmp_path / "several")
+    for each in (options, several):
+        run_transfer(each)
+        run_transfer(each)
+    monkeypatch.setattr("relexify.text.corpus.SAMPLES", 99)
+    run_transfer(options)
+    with pytest.raises(OutputError, match=r"several was made by another version .*\(changed: samples\)"):
+        run_transfer(several)
+
+
 def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_scored(options, tmp_path, monkeypatch):
     step = STEPS["transfer"]
     assert step.run is recipe_module.run_transfer_step
@@ -226,8 +240,11 @@ def test_a_dictionary_is_checked_against_text_and_model(options, tmp_path, caplo
 
 
 @pytest.mark.parametrize(("method", "is_said"), [("fvt", True), ("random", False)])
-def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored(options, method, is_said, caplog):
-    own = options.source_corpus  # in the language of the model
+def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored(
+    options, tmp_path, method, is_said, caplog
+):
+    own, held_out = options.source_corpus, tmp_path / "held.txt"  # in the language of the model
+    held_out.write_text("\n".join(pico.sentences(50, seed=7)))
 
     @contextmanager
     def log(description: str, total: int | None = None) -> Iterator[Advance]:
@@ -235,7 +252,9 @@ def test_text_that_needs_no_new_vocabulary_is_reported_before_anything_is_scored
         yield lambda amount, status="": None
 
     with caplog.at_level(logging.INFO, "relexify"), report_to(log):
-        result = run_transfer(replace(options, method=method, corpus=own, vocab_size=262, score=True))
+        result = run_transfer(
+            replace(options, method=method, corpus=own, held_out=held_out, vocab_size=262, score=True)
+        )
     assert result.verdict.start == "poor"
     before, _, after = caplog.text.partition("measuring bits per byte")
     assert after

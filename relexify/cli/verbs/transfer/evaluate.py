@@ -55,8 +55,8 @@ def evaluate(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="On held-out text, set limit (bytes to score on), length, batch or masking; for a task, any key of "
-            "[[tasks]] in a recipe. Repeatable.",
+            help="On held-out text, set limit (bytes to score on, in whole lines), length, batch or masking; for a "
+            "task, any key of [[tasks]] in a recipe. Repeatable.",
             rich_help_panel=RUN,
             show_default=False,
         ),
@@ -116,7 +116,7 @@ def _score_text(
     model: str, held_out: list[str], language: str | None, device: str, settings: list[str] | None
 ) -> tuple[Score, ...]:
     """Score a model on held-out text, and print and return the scores."""
-    from relexify.evaluation.text import TextScoring, score_text
+    from relexify.evaluation.text import TextScoring, explain_size, score_text
     from relexify.text import Corpus
 
     options = apply_settings("evaluate", TextScoring(language=language, device=device), settings)
@@ -129,7 +129,7 @@ def _score_text(
     rows = [[score.metric, format_score(score), score.measured_on] for score in scores]
     print_rows("Language modelling (lower is better)", [["metric", "value", "scored on"], *rows])
     windows = f"In windows of at most {options.length:,} tokens, or as many as the model reads (--set length=N)"
-    about = [f"{windows}: compare only scores of the same text and windows."]
+    about = [explain_size(held_out, options), f"{windows}: compare only scores of the same text and windows."]
     if any("perplexity" in score.metric for score in scores):
         about.append("Perplexity is per token and cannot be compared between tokenizers; bits per byte can.")
     print_summary(about)

@@ -6,7 +6,7 @@ beat at the start: for English to Swahili, they score the same as rows from a co
 on tests of the evidence first, and on the scores second (the limits of a dictionary are in `dictionary_verdict.py`):
 
 1. `poor`, if no transfer is needed: the model knows the language of the text (`KNOWN_LENGTH`); or if the evidence is
-   noise or missing: the text is shorter than `FEWEST_BYTES`, or the new tokenizer does not shorten it, the aligned
+   noise or missing: the text is shorter than `SHORTEST_CORPUS`, or the new tokenizer does not shorten it, the aligned
    vectors translate fewer than `NOISE` of held-out words, the dictionary covers less than `LITTLE_TEXT` of the text
    although it is not small (`MATCHES`), its translations are related as by chance (`CHANCE_Z`), or most of
    the text has no evidence;
@@ -21,6 +21,10 @@ on tests of the evidence first, and on the scores second (the limits of a dictio
 What is `good` by these is `open` if the new tokenizer hardly shortens the text (`LITTLE_SAVING`). Whatever the verdict,
 it says what parallel text contributes, and whether the vocabulary is too large for the text.
 
+If the sample of held-out text is too short (`FEWEST_BYTES` of `relexify.scoring`), shares of the text and scores are
+noise. The verdict is then `poor` only by the tests that do not read the sample (of a baseline, the size of the corpus,
+the vectors, and the translations in the dictionary), and `unknown` otherwise.
+
 The rules are in this file, and their sentences in `verdict_texts.py`.
 """
 
@@ -31,6 +35,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from relexify.methods.registry import TRANSLATIONS
+from relexify.scoring import FEWEST_BYTES
 from relexify.storage.notes import read_as
 from relexify.systems.transfer.assessment import verdict_texts as texts
 from relexify.systems.transfer.assessment.dictionary_verdict import (
@@ -69,7 +74,7 @@ LITTLE_OVERLAP = 0.25
 has from 0.27 (German) to 0.91 (Swahili); parallel text of another language has up to 0.21."""
 MOST = 0.5
 """Share of the text without any evidence above which a start is called poor. A choice, not a measurement."""
-FEWEST_BYTES = 10_000
+SHORTEST_CORPUS = 10_000
 """Bytes of text below which a start is called poor: one to two thousand words. A choice, not a measurement."""
 
 
@@ -92,6 +97,9 @@ class Verdict:
 
 def judge(start: Start) -> Verdict:
     """Judge a transfer by its evidence and its scores before training."""
+    if start.text is not None and start.text.bytes < FEWEST_BYTES:
+        verdict = _judge_without_sample(start, start.text)
+        return replace(verdict, reason=texts.join(verdict.reason, _describe_rare(start, verdict)))
     if start.text is not None and _knows_language(start, start.text):
         reason = texts.describe_known_language(start.text, start.own_score, start.original_score)
         return Verdict("poor", reason, is_needed=False)
@@ -122,6 +130,21 @@ def alignment_hits(alignment: Mapping[str, Any]) -> tuple[int, int] | None:
     return round(max(quality["precision"], quality["csls_precision"]) * quality["words"]), quality["words"]
 
 
+def _judge_without_sample(start: Start, text: TextCoverage) -> Verdict:
+    """Judge a start by what does not rest on its sample of text, because that is too short."""
+    # These leave no share of the text, and no score, that a rule could apply to.
+    dictionary = None if start.dictionary is None else replace(start.dictionary, text_share=1.0)
+    unsampled = replace(start, text=replace(text, origins={}), dictionary=dictionary, bits_per_byte={})
+    not_scored = texts.describe_missing_scores(start.not_scored) if start.not_scored else ""
+    reason = texts.join(not_scored, texts.describe_short_sample(text, start.sampled), _describe_missing(start))
+    return (
+        _reject_baseline(start)
+        or _reject_text(start)
+        or _find_useless_evidence(unsampled)
+        or Verdict("unknown", reason)
+    )
+
+
 def _reject_baseline(start: Start) -> Verdict | None:
     """Call a start without any evidence poor."""
     has_evidence = any(count for origin, count in start.origins.items() if origin not in ("none", "special"))
@@ -133,7 +156,7 @@ def _reject_baseline(start: Start) -> Verdict | None:
 
 def _reject_text(start: Start) -> Verdict | None:
     """Call a start poor if there is too little text."""
-    if start.corpus_bytes is None or start.corpus_bytes >= FEWEST_BYTES:
+    if start.corpus_bytes is None or start.corpus_bytes >= SHORTEST_CORPUS:
         return None
     return Verdict("poor", texts.describe_short_text(start.corpus_bytes))
 
@@ -285,6 +308,6 @@ def _describe_bitext(start: Start) -> str:
 def _describe_rare(start: Start, verdict: Verdict) -> str:
     """Say that a trained vocabulary is too large for its text, unless more text or tokens are needed anyway."""
     tokens, size = start.vocabulary_size, start.corpus_bytes
-    if not start.trained_vocabulary or size is None or not FEWEST_BYTES <= size < BYTES_PER_TOKEN * tokens:
+    if not start.trained_vocabulary or size is None or not SHORTEST_CORPUS <= size < BYTES_PER_TOKEN * tokens:
         return ""
     return "" if "vocab_size" in verdict.changes else texts.describe_rare_tokens(tokens, size)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from relexify.scoring import FEWEST_BYTES, RELIABLE_BYTES
 from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.start import BASELINES, BitextCheck, Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_METHOD
@@ -27,6 +28,7 @@ __all__ = [
     "describe_no_gain",
     "describe_noise",
     "describe_rare_tokens",
+    "describe_short_sample",
     "describe_short_text",
     "describe_sound_vectors",
     "expect_without_dictionary",
@@ -95,6 +97,24 @@ def describe_short_text(size: int) -> str:
     return (
         f"The text has only {size / 1000:.1f} kB, which is too little to learn a vocabulary or a "
         "language from: give some hundred kB at least."
+    )
+
+
+def describe_short_sample(text: TextCoverage, sampled: str) -> str:
+    """Say that too little text was examined for a verdict, and how to examine more.
+
+    Args:
+        text: The sample.
+        sampled: What it is a sample of, see `Start.sampled`.
+    """
+    found = f"Only {text.bytes:,} bytes of {sampled} were examined, and what fewer than {FEWEST_BYTES} show is noise"
+    if sampled != "held-out text":
+        return f"{found}: give more text (--corpus)."
+    if text.whole_bytes is not None and text.whole_bytes >= RELIABLE_BYTES:
+        return f"{found}: score more of it (--set score_bytes={RELIABLE_BYTES} or more)."
+    return (
+        f"{found}: give other text of {RELIABLE_BYTES:,} bytes or more to score on (--held-out), or more text "
+        "(--corpus), one line in 100 of which is held out."
     )
 
 

@@ -27,7 +27,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import track
-from relexify.scoring import Score, language_model_scores, sample_size
+from relexify.scoring import Score, language_model_scores, report_sample_size, sample_size
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_result
@@ -74,7 +74,7 @@ def run_grid(search: GridSearch) -> GridResult:
     with track("trying initialisations", len(cells)) as advance:
         advance(len(cells) - len(pending))
         for cell in _score_cells(search, data, pending):
-            content = {"name": fingerprints[cell.label], "revisions": _cell_revisions(cell), **asdict(cell)}
+            content = {"name": fingerprints[cell.label], "revisions": _cell_revisions(options, cell), **asdict(cell)}
             write_file(_cell_file(options, cell), json.dumps(content, indent=1) + "\n")
             cells[cell.label] = cell
             advance(1)
@@ -104,6 +104,7 @@ def _open_data(search: GridSearch) -> _Data:
     limit, nli, pos = search.training_examples, search.nli, search.pos
     held_out = ""
     if options.score:
+        report_sample_size(evidence.held_out, options.score_bytes, options.device, "score_bytes")
         held_out = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
     return _Data(
         evidence=evidence,
@@ -171,15 +172,15 @@ def _read_cell(options: Transfer, cell: GridCell, own_fingerprint: str) -> GridC
     notes, scored = found
     owner = "another grid"
     if notes.get("name") == own_fingerprint:
-        owner = changed_revisions(notes.get("revisions"), _cell_revisions(cell))  # empty if nothing changed
+        owner = changed_revisions(notes.get("revisions"), _cell_revisions(options, cell))  # empty if nothing changed
     if owner and not options.overwrite:
         raise InputError(f"{path} belongs to {owner}: choose another output, or remove that file")
     return cell if owner else scored
 
 
-def _cell_revisions(cell: GridCell) -> dict[str, int]:
+def _cell_revisions(options: Transfer, cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
-    return {**transfer_revisions(cell.initialisation), **TASK_REVISIONS}
+    return {**transfer_revisions(replace(options, method=cell.initialisation)), **TASK_REVISIONS}
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:

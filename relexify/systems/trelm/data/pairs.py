@@ -28,7 +28,7 @@ from relexify.evidence.bitext import (
 )
 from relexify.evidence.bitext.aligned_tokens import cached_links, is_aligned
 from relexify.pretrained.architecture import encoder_frame
-from relexify.progress import count_of
+from relexify.progress import ONCE, count_of
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
@@ -193,6 +193,7 @@ def align_pairs(
         len(lines),
         100 * shares[0],
         100 * shares[1],
+        extra=ONCE,
     )
     if max(shares) == 0:
         raise EvidenceError("no token of the parallel text is aligned to another: is it the right word alignment?")

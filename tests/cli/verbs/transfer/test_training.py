@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from relexify.storage.runs.checkpoints import SEAL
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import CURVE_FILE
+from tests import pico
 from tests.cli.command import assert_error, relexify, run_until_killed
 from tests.cli.conftest import SIZE
 from tests.training.runs import assert_close, assert_curves_close, assert_same_bits, save_source
@@ -88,6 +89,40 @@ def test_train_writes_a_model_with_the_score_that_it_reported(world, tmp_path):
     again = relexify(*command)
     assert again.status == 0, "the same command after it is done should say so, not fail"
     assert "up to date" in again.err
+
+
+def test_evaluate_explains_how_many_bytes_it_scores(world, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{'held out '.ljust(599, name)}\n" * 4)
+
+    def score(limit: int, *names: str) -> str:
+        texts = [word for name in names for word in ("--held-out", tmp_path / f"{name}.txt")]
+        outcome = relexify("evaluate", world.gpt2, *texts, "--set", f"limit={limit}", "--set", "length=64")
+        assert outcome.status == 0, outcome.err
+        return " ".join(outcome.out.split())
+
+    shown = score(1_700, "a")
+    assert "1,200 bytes" in shown
+    assert (
+        "Scored on the first whole lines of the held-out text that fit into 1,700 bytes (--set limit=N). The" in shown
+    )
+    assert "1,700 bytes, in equal shares of its files (--set limit=N)" in score(1_700, "a", "b")
+    shown = score(2_400, "a")
+    assert "2,400 bytes" in shown
+    assert "Scored on all of the held-out text." in shown
+
+
+def test_training_and_transfer_without_cuda_say_why_only_a_part_of_the_text_is_scored(world, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    (tmp_path / "held.txt").write_text("\n".join(pico.sentences(400, seed=8)))
+    texts = ("--corpus", world.corpus, "--held-out", tmp_path / "held.txt")
+    transferred = relexify("transfer", world.gpt2, tmp_path / "new", *texts, "--vocab-size", 330, "--method", "fvt")
+    trained = relexify("train", world.gpt2, tmp_path / "out", *texts, *SHORT)
+    for outcome, option in ((transferred, "score_bytes"), (trained, "held_out_bytes")):
+        assert outcome.status == 0, outcome.err
+        reason = "only 8,192 bytes of the held-out text are scored, because scoring takes long without CUDA"
+        assert outcome.err.count(reason) == 1
+        assert f"--set {option}=… sets another number" in outcome.err
 
 
 def test_evaluate_reports_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_path):
@@ -292,6 +327,26 @@ def test_run_leaves_folders_alone_that_it_never_wrote(recipe, tmp_path):
     for more in ((), ("--overwrite",)):
         assert_error(relexify("run", plain, "--set", "training.steps=2", *more), "out.work", "relexify did not write")
         assert (tmp_path / "out.work" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_comparison_logs_once_what_is_the_same_in_all_runs(recipe, world, tmp_path):
+    dictionary = tmp_path / "words.tsv"
+    dictionary.write_text(world.dictionary.read_text() + "-ly\tkwa\n")
+    own = recipe.read_text().replace(str(world.dictionary), str(dictionary)).replace("learning_rate = 1e-3\n", "")
+    recipe.write_text(own.replace('["blend", "transinner", "fullrand"]', '["blend", "fvt"]\nseeds = [0, 1]'))
+    outcome = relexify("compare", recipe)
+    assert outcome.status == 0, outcome.err
+    lines = outcome.err.splitlines()
+    for once in ("an entry with an affix", "tokens of text, ", "text is seen", "too small for the optimiser Muon"):
+        assert sum(once in line for line in lines) == 1, once
+    for once in ("learning rates: ", "stage everything: trains all "):
+        assert sum(once in line for line in lines) == 1, once
+    for run in ("blend", "fvt"):
+        assert [line for line in lines if line.startswith(f"· {run}, ")] == [f"· {run}, seed {each}" for each in (0, 1)]
+    # The results of each run are shown, also if they are the same.
+    assert sum(line.startswith("· step 6: ") for line in lines) == 4
+    repeated = {line for line in lines if lines.count(line) > 1}
+    assert all(line.startswith(("· step ", "· the unigram prior")) for line in repeated)
 
 
 def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):

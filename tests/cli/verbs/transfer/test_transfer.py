@@ -64,7 +64,10 @@ def test_summary_and_provenance_are_saved_with_the_model(transferred):
 def test_commands_after_poor_and_open_starts_run_as_they_are_printed(world, tmp_path):
     useless = tmp_path / "useless.tsv"
     useless.write_text("".join(f"{line.split()[0]}\tzzzz\n" for line in world.dictionary.read_text().splitlines()))
-    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *world.text, "--dictionary", useless)
+    held_out = tmp_path / "held.txt"  # one line in 100 would be too little for a verdict
+    held_out.write_text("".join(world.corpus.read_text().splitlines(keepends=True)[:60]))
+    text = (*world.text, "--held-out", held_out)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *text, "--dictionary", useless)
     assert "This is a poor start." in outcome.out
     again, trained, _ = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
     assert "--dictionary" not in again
@@ -74,7 +77,7 @@ def test_commands_after_poor_and_open_starts_run_as_they_are_printed(world, tmp_
     assert (tmp_path / "out-2" / "config.json").is_file()
     few = tmp_path / "few.tsv"
     few.write_text("".join(world.dictionary.read_text().splitlines(keepends=True)[:1]))
-    outcome = relexify("transfer", world.gpt2, tmp_path / "small", *world.text, "--dictionary", few)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "small", *text, "--dictionary", few)
     assert "Open: the tests do not show whether this is a good start." in outcome.out, outcome.out
     _, advice, _ = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
     tried = relexify(*shlex.split(advice), "--steps", 1, "--batch", 2)

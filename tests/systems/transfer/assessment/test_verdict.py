@@ -286,6 +286,51 @@ def test_a_useless_dictionary_is_a_poor_start_and_the_gain_is_explained_by_spell
     assert "comes from" not in alone.reason
 
 
+@pytest.mark.parametrize(("size", "start"), [(1, "unknown"), (499, "unknown"), (500, "good"), (1_000, "good")])
+def test_there_is_no_verdict_from_too_little_held_out_text(size, start):
+    for tested in (GOOD, UNTESTED, replace(UNTESTED, text=replace(GOOD.text, origins={"mixed": 1.0}))):
+        verdict = judge(replace(tested, text=replace(tested.text, bytes=size)))
+        assert verdict.start == start
+        assert (f"Only {size:,} bytes of held-out text were examined" in verdict.reason) == (start == "unknown")
+        assert ("fewer than 500 show is noise" in verdict.reason) == (start == "unknown")
+
+
+def test_what_too_little_held_out_text_seems_to_show_is_no_reason_for_a_poor_start():
+    short = TextCoverage(300, 60, "word", 70, 80, {"none": 0.9})  # longer with the new tokenizer, without evidence
+    for dictionary in (None, DictionaryCheck(tokens=3, text_share=0.0, words=3, related=None, entries=9_000)):
+        assert judge(replace(GOOD, text=short, dictionary=dictionary, bits_per_byte=EQUAL)).start == "unknown"
+
+
+def test_evidence_that_is_useless_without_any_held_out_text_is_a_poor_start_with_too_little_of_it_too():
+    short = replace(GOOD.text, bytes=300)
+    random = replace(GOOD, dictionary=DictionaryCheck(tokens=400, text_share=0.4, words=2_000, related=0.5))
+    starts = (random, aligned(0, 128), replace(GOOD, corpus_bytes=2_000), replace(GOOD, method="random"))
+    words = ("look random", "0 of 128 held-out words", "has only 2.0 kB", "uses no evidence")
+    for start, said in zip(starts, words, strict=True):
+        verdict = judge(replace(start, text=short))
+        assert verdict.start == "poor"
+        assert said in verdict.reason
+        assert "bits per byte" not in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("whole", "scores", "remedy"),
+    [
+        (40_000, GOOD.bits_per_byte, "score more of it (--set score_bytes=1000 or more)"),
+        (300, GOOD.bits_per_byte, "give other text of 1,000 bytes or more to score on (--held-out)"),
+        (None, GOOD.bits_per_byte, "give other text of 1,000 bytes or more to score on (--held-out)"),
+        (
+            None,
+            {},
+            "bytes of the corpus were examined, and what fewer than 500 show is noise: give more text (--corpus)",
+        ),
+    ],
+)
+def test_a_verdict_that_is_missing_says_how_to_get_one(whole, scores, remedy):
+    start = replace(GOOD, text=replace(GOOD.text, bytes=300, whole_bytes=whole), bits_per_byte=scores)
+    assert remedy in judge(start).reason
+
+
 def test_text_without_evidence_counts_and_not_the_vocabulary():
     rare = replace(GOOD, origins={"none": 900, "special": 5, "mixed": 95})
     assert judge(rare).start == "good"

@@ -41,6 +41,9 @@ PANELS = {
 _OUTPUT_OPTIONS = ("-o", "--output")
 _BEFORE_DETAILS = re.compile(r"[:;.(]")
 """The end of the first phrase of a help."""
+_ARGUMENT, _TYPE = re.compile(r"\{(\w+)\}|(\[[a-z_]+\])"), re.compile(r"<(?:list\[)?([\w ]+)\]?>")
+"""How newer versions of typer write an argument in the usage, and the type of a value; older ones write MODEL, TEXT."""
+_TYPE_NAMES = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBER", "int range": "NUMBER"}
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -133,7 +136,8 @@ class VerbCommand(TyperCommand):
             names, text = parameter.get_help_record(ctx) or ("", "")
             if names:  # empty if it is hidden
                 panel: Any = getattr(parameter, "rich_help_panel", None)
-                panels.setdefault(panel or default, []).append((names, text))
+                shown = parameter.name.upper() if default == "Arguments" else _TYPE.sub(_type_name, names)
+                panels.setdefault(panel or default, []).append((shown, text))
         _print_panels(panels)
 
     def reject_incomplete(self, ctx: Any, args: Sequence[str]) -> None:
@@ -242,8 +246,13 @@ class VerbGroup(TyperGroup):
         _print_panels(panels, width=max(map(len, self.verbs)))
 
 
+def _type_name(found: re.Match[str]) -> str:
+    return _TYPE_NAMES.get(found[1], found[1].upper())
+
+
 def _print_head(usage: str, text: str, *, is_markup: bool = False) -> None:
     """Print how a command is written, and what it does, a paragraph as one line that the terminal wraps."""
+    usage = _ARGUMENT.sub(lambda found: (found[1] or found[2]).upper(), usage)
     results.print(Padding(escape(usage), 1, style="bold"))
     text = text if is_markup else escape(text)
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]

@@ -19,6 +19,10 @@ WIDTH, INNER = 1024, 4096
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=1.0)
+    options = parser.parse_args()
+
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -26,9 +30,6 @@ def main() -> None:
     from relexify.storage.files import sha256_of
     from relexify.storage.fingerprint import fingerprint
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gigabytes", type=float, default=1.0)
-    options = parser.parse_args()
     layer = 2 * (4 * WIDTH**2 + 3 * WIDTH * INNER)  # bytes
     config = LlamaConfig(
         vocab_size=32_000,

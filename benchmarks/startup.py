@@ -1,6 +1,6 @@
 """How long a user waits for an import, help or an error: CPU seconds, beside those of Python, numpy and bare typer.
 
-    python benchmarks/startup.py [REPEATS]
+    python benchmarks/startup.py
 
 A typer program with one verb is the floor for `relexify VERB --help`, and numpy that for `import relexify`; the least
 of all repeats counts, because other processes only ever add time. Errors are those of a missing text and of misspelt
@@ -10,6 +10,7 @@ installed package, even if PYTHONDONTWRITEBYTECODE is set.
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -30,7 +31,9 @@ RECIPE = "output = 'out'\nmodel = 'gpt2'\ncorpus = 'text.txt'\n[transfer]\nmethd
 
 
 def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repeats", type=int, nargs="?", default=5, help="of every command; default: %(default)s")
+    repeats = parser.parse_args().repeats
     relexify = ("-m", "relexify")
     with TemporaryDirectory() as folder:
         (Path(folder) / "bare.py").write_text(TYPER)

@@ -27,12 +27,6 @@ PLAIN_STEPS, WARM = 25, 5
 
 
 def main() -> None:
-    import torch
-
-    import relexify as rx
-    from relexify.training.options import Training
-    from relexify.training.run import train
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
     parser.add_argument("--corpus", required=True)
@@ -40,6 +34,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=512)
     options = parser.parse_args()
+
+    import torch
+
+    import relexify as rx
+    from relexify.training.options import Training
+    from relexify.training.run import train
+
     model, tokenizer = rx.load_model(options.model).float().cuda(), rx.load_tokenizer(options.model)
     training = Training(
         steps=options.steps,

@@ -35,6 +35,7 @@ __all__ = [
     "check_positive",
     "first_line",
     "importing",
+    "is_panic",
 ]
 
 LARGEST_SEED = 2**32 - 1
@@ -151,3 +152,8 @@ def first_line(error: BaseException) -> str:
     heading = lines[0].rstrip()
     text = f"{heading} {lines[1].strip()}" if heading.endswith(":") and len(lines) > 1 else heading
     return text.replace("`", "'")
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic in Rust, such as in tokenizers, which is no subclass of `Exception`."""
+    return type(error).__name__ == "PanicException"

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import corpus_size, faults, large_models
+from benchmarks import corpus_size, faults, large_models, methods
 from benchmarks.methods import main, measure, write_stand_ins
 from benchmarks.transliteration import main as write_loanwords
 from benchmarks.transliteration import shuffled, transliterate
@@ -46,6 +47,15 @@ def test_a_method_whose_process_fails_is_reported(
     with pytest.raises(SystemExit, match="failed: fvt, omp"):
         main()
     assert "| `omp` | failed: 1 | | | |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", sorted(file.stem for file in Path(methods.__file__).parent.glob("[!_]*.py")))
+def test_help_starts_no_work(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"benchmarks.{script}").main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {script}.py")
 
 
 def test_a_killed_command_survives_in_the_benchmark_of_faults() -> None:

@@ -25,7 +25,7 @@ from relexify.cli.console import (
 )
 from relexify.cli.group import HELP_OPTIONS, Verb, VerbGroup
 from relexify.cli.option_names import OptionNames
-from relexify.errors import InputError, RelexifyError
+from relexify.errors import InputError, RelexifyError, is_panic
 
 __all__ = ["app", "main"]
 
@@ -154,7 +154,9 @@ def main() -> None:
         sys.stdout.flush()
     except KeyboardInterrupt:  # before the app can catch it, or after
         status = INTERRUPTED
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         if debug:
             traceback.print_exc()
         message, status = _explain(error)
@@ -221,7 +223,7 @@ def _check_arguments(arguments: Sequence[str]) -> None:
             raise InputError(f"{shown} is empty: give a value, or leave it out (is a shell variable not set?)")
 
 
-def _explain(error: Exception) -> tuple[str, int]:
+def _explain(error: BaseException) -> tuple[str, int]:
     """Return the message for an error, and the exit status."""
     if isinstance(error, RelexifyError):
         return console.option_names.spell(str(error)), 2
@@ -231,6 +233,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         return _explain_usage(error), 2
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):  # by torch
         return "there is not enough memory: end other programs, or give a smaller model, batch or file", 1
+    if is_panic(error):
+        return f"the package tokenizers failed ({error}): the tokenizer is probably damaged; use another one", 1
     name = type(error).__name__
     return f"relexify failed unexpectedly ({name}: {error}): run it again with --debug and report the traceback", 1
 

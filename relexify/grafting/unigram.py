@@ -372,7 +372,12 @@ def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.T
 
 
 def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tensor:
-    """Return b [d] such that h · b is about 1 (on average, exactly 1) in the target text, and about 0 in the source."""
+    """Return b [d] such that h · b is about 1 (on average, exactly 1) in the target text, and about 0 in the source.
+
+    If hidden states are zero, there is none, and b is zero.
+    """
+    if not target.hidden.any():
+        return torch.zeros_like(target.hidden)
     # Ridge regression: b minimises E[(h · b - 1)²] + E_source[(h · b)²] + penalty |b|², so that
     # (E[h hᵀ] + E_source[h hᵀ] + penalty I) b = E[h].
     moments = target.moments if source is None else target.moments + source.moments

@@ -85,7 +85,11 @@ def _normalised(rows: torch.Tensor) -> torch.Tensor:
     """Scale rows as `normalise_rows` does."""
     lengths = torch.linalg.vector_norm(rows, dim=1, dtype=_exact_type(rows))
     scale = torch.where(lengths >= torch.finfo(torch.float32).tiny, 1 / lengths, 0)
-    return rows * scale.float()[:, None]
+    scaled = rows * scale.float()[:, None]
+    longest = ((scale < torch.finfo(torch.float32).tiny) & (scale > 0)).nonzero()[:, 0]
+    if len(longest):
+        scaled[longest] = (rows[longest].to(scale) * scale[longest, None]).float()
+    return scaled
 
 
 def _search(queries: torch.Tensor, keys: torch.Tensor, k: int, indices: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -35,6 +35,9 @@ __all__ = ["available_cores", "largest_products", "nearest", "nearest_others", "
 BLOCK_BYTES = 48 << 20
 """Maximum size of the similarities that one thread holds at a time. Smaller blocks stay in caches, and larger ones need
 fewer passes over the keys; twice as much took 1.15 times as long on two cores of a Xeon."""
+LARGEST_EXPONENT = 40
+"""Queries and keys with numbers beyond 2 to this power, or all below its inverse, are scaled before the search: float32
+overflows at 2^128, and has fewer digits below 2^-126."""
 COPIED_BYTES = 96 << 20
 """Maximum size of the copies of the keys that 8-bit products may take for every thread."""
 GROUPS_PER_MEMBER = 4
@@ -112,6 +115,9 @@ def largest_products(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the largest dot product for every query; zero keys are included.
 
+    Numbers of any size can be given. The order of products is that of float32, in which they are returned, without its
+    limits: products below its smallest number are returned as 0, but found in order.
+
     Args:
         queries: [n × d].
         keys: [m × d].
@@ -120,16 +126,25 @@ def largest_products(
 
     Returns:
         Indices [n × k] into the keys and products [n × k], largest first.
+
+    Raises:
+        InputError: Sizes do not fit, or a number is NaN or infinite, or a product overflows float32, or numbers of one
+            matrix are so different in size that float32 cannot hold them together.
     """
     if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if not 1 <= k <= len(keys):
         raise InputError(f"{k} of {len(keys)} keys cannot be found: request 1 to {len(keys)}")
+    # The largest number of each query, and of all keys: products of one query must be comparable.
+    queries, exponents = _scaled(queries, "queries", axis=1)
+    keys, exponent = _scaled(keys, "keys", axis=None)
     if device != "cpu":
         from relexify.neighbours.accelerator import largest_on
 
-        return largest_on(device, queries, keys, k)
-    return _search_cpu(_as_float32(queries, "queries"), _as_float32(keys, "keys"), k)
+        columns, products = largest_on(device, queries, keys, k)
+    else:
+        columns, products = _search_cpu(_as_float32(queries, "queries"), _as_float32(keys, "keys"), k)
+    return columns, _restored(products, exponents + exponent)
 
 
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
@@ -139,7 +154,49 @@ def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     # Shorter rows have few significant digits, and for the shortest ones, 1 / length is infinite in float32.
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths >= np.finfo(np.float32).tiny)
     scaled: np.ndarray = rows * scale[:, None].astype(np.float32)
+    # For the longest rows, it is 1 / length that has few significant digits in float32.
+    longest = np.flatnonzero((scale < np.finfo(np.float32).tiny) & (lengths < np.inf) & (scale > 0))
+    scaled[longest] = rows[longest] * scale[longest, None]
     return scaled
+
+
+def _scaled(matrix: np.ndarray, name: str, *, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return a matrix whose products fit into float32, and the exponents e such that matrix · 2^e is the one given.
+
+    Matrices of ordinary numbers are returned unchanged. Powers of two change no digits.
+
+    Args:
+        matrix: [n × d].
+        name: What it contains, for an error.
+        axis: 1 for an exponent of each row [n × 1], None for a single one [1 × 1].
+    """
+    highest, lowest = (extreme(axis=axis, keepdims=True, initial=0) for extreme in (matrix.max, matrix.min))
+    largest = np.maximum(highest, -lowest)
+    powers = np.frexp(largest)[1]
+    exponents = powers - np.clip(powers, -LARGEST_EXPONENT, LARGEST_EXPONENT)
+    exponents[~np.isfinite(largest)] = 0  # rejected later
+    if not exponents.any():
+        return matrix, exponents
+    scaled = np.ldexp(matrix, -exponents)
+    lost = np.any((np.abs(scaled) < np.finfo(np.float32).tiny) & (matrix != 0) & (exponents > 0), axis=1)
+    if lost.any():
+        raise InputError(
+            f"{np.count_nonzero(lost):,} of {len(matrix):,} {name} have numbers that are too small beside others of "
+            f"up to {largest.max():.3g}: leave one of the two out"
+        )
+    return scaled, exponents
+
+
+def _restored(products: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """Return products · 2^exponents in float32."""
+    if not exponents.any():
+        return products
+    wide: np.ndarray = np.ldexp(products.astype(np.float64), exponents)
+    if np.any(np.abs(wide) > np.finfo(np.float32).max):
+        raise InputError(
+            f"products of up to {np.abs(wide).max():.3g} are infinite in float32: scale queries or keys down"
+        )
+    return wide.astype(np.float32)
 
 
 def _as_float32(matrix: np.ndarray, name: str) -> np.ndarray:

@@ -26,10 +26,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from relexify.errors import InputError, RelexifyError, first_line
+from relexify.errors import InputError, RelexifyError, first_line, is_panic
 from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.files.shards import check_number_formats, check_shards, differing_shapes
-from relexify.pretrained.files.tokenizer import check_tokenizer_file
+from relexify.pretrained.files.tokenizer import check_backend_growth, check_tokenizer_file
 from relexify.pretrained.kinds import kind_of_config, kind_of_folder
 from relexify.pretrained.names import must_be_local, resolve, unknown_name
 from relexify.pretrained.parameters.heads import add_head, has_head
@@ -168,6 +168,8 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
         _disable_dropout(name, tokenizer)
+        if (backend := getattr(tokenizer, "backend_tokenizer", None)) is not None:
+            check_backend_growth(str(name), backend)
         try:
             tokenizer(_PROBE)
         except Exception as error:
@@ -403,8 +405,7 @@ def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
     except RelexifyError:
         raise
     except BaseException as error:
-        # A Rust panic in tokenizers is not a subclass of Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise InputError(_message(what, name, error, local)) from error
 

@@ -18,6 +18,7 @@ from relexify.pretrained.names import resolve
 from relexify.text import Corpus
 from relexify.tokens import (
     backend_of,
+    copy_backend,
     keep_marks,
     lower_dotless_i,
     needs_marks,
@@ -169,7 +170,10 @@ def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTra
         InputError: The tokenizer in the model's folder would be loaded as one that encodes the text differently.
     """
     file = Path(resolve(name)) / "tokenizer.json"
-    if file.is_file() and (example := _difference(Tokenizer.from_file(str(file)), backend_of(tokenizer), text)):
+    # A copy, because the file may have truncation and padding, which encoding here does not use.
+    if file.is_file() and (
+        example := _difference(copy_backend(Tokenizer.from_file(str(file))), backend_of(tokenizer), text)
+    ):
         logger.warning(
             "transformers loads %s as %s, which encodes some text differently from the file, such as %r",
             file,

@@ -4,6 +4,7 @@ vocabulary.py      `Vocabulary`: the tokens of a tokenizer
 forms.py           `TokenForm`: a token, independent of how its tokenizer spells it
 roles.py           special tokens by role
 normalisation.py   how a tokenizer normalises words
+growth.py          how much longer a tokenizer may make a text
 encoding.py        encode running text
 pieces.py          split target tokens into source tokens
 training/          train tokenizers: of the same type as another, or joint ones for several languages
@@ -14,6 +15,7 @@ from relexify.tokens.editing.extension import Extension, extend_tokenizer
 from relexify.tokens.editing.pruning import prune_tokenizer
 from relexify.tokens.encoding import Encoder, StreamEncoding, encoder_of, separator_of
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
+from relexify.tokens.growth import growth_of
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
@@ -51,6 +53,7 @@ __all__ = [
     "encode_words",
     "encoder_of",
     "extend_tokenizer",
+    "growth_of",
     "interleave_lines",
     "keep_marks",
     "lower_dotless_i",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import socketserver
 import subprocess
@@ -429,6 +430,25 @@ def test_too_little_memory_is_a_failure_in_one_sentence(error):
     message, status = _explain(error)
     assert message.startswith("there is not enough memory")
     assert status == 1
+
+
+def test_a_panic_in_tokenizers_is_a_failure_in_one_sentence(world, tmp_path):
+    shutil.copytree(world.gpt2, tmp_path / "model")
+    file = tmp_path / "model" / "tokenizer.json"
+    state = json.loads(file.read_text())
+    rule = {
+        "type": "Replace",
+        "pattern": {"Regex": "a?"},
+        "content": " a",
+    }  # after it, tokenizers 0.22 fails on "hello"
+    state["normalizer"] = {"type": "Sequence", "normalizers": [rule, {"type": "Lowercase"}]}
+    file.write_text(json.dumps(state))
+    (tmp_path / "text.txt").write_text("hello world\n" * 20)
+    outcome = relexify("evaluate", tmp_path / "model", "--held-out", tmp_path / "text.txt")
+    assert outcome.status == 1
+    (message,) = (line for line in outcome.err.splitlines() if line.startswith("error:"))
+    assert message.startswith("error: the package tokenizers failed (index out of bounds")
+    assert "Traceback" not in outcome.err
 
 
 @pytest.mark.parametrize("verb", ["transfer", "train"])

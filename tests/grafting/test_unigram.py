@@ -287,6 +287,16 @@ def test_nothing_changes_if_hidden_states_do_not_tell_the_languages_apart():
     assert torch.equal(model.get_output_embeddings().weight, rows)
 
 
+@pytest.mark.parametrize("source", [None, pico.sentences()])
+def test_nothing_changes_if_all_hidden_states_are_zero(source):
+    model, tokenizer = pico.pair("llama untied")
+    with torch.no_grad():
+        model.get_input_embeddings().weight.zero_()
+    rows = model.get_output_embeddings().weight.clone()
+    assert add_unigram_prior(model, tokenizer, LINES, source=source).changed == "nothing"
+    assert torch.equal(model.get_output_embeddings().weight, rows)
+
+
 @pytest.mark.parametrize(("after", "helps"), [(2.0, True), (2.019, True), (2.021, False)])
 def test_a_prior_that_costs_the_source_language_more_than_one_percent_is_not_used(after, helps):
     none = torch.zeros(0)

@@ -105,6 +105,57 @@ def test_tiny_rows_count_as_zero_and_others_of_any_size_have_a_direction(size):
     assert np.array_equal(nearest(scaled[3:4], queries, 5)[1].any(), keys[3].any())
 
 
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("left", "right"), [(-140, -140), (-70, -70), (70, -70), (-140, 120), (120, -140), (55, 55)])
+def test_products_of_huge_and_tiny_numbers_are_found_like_those_of_others(left, right, dtype, device):
+    draw = np.random.default_rng(11)
+    # Of few digits, so that powers of two change none of them, even below the smallest normal number.
+    queries, keys = draw.integers(-15, 16, (30, 24)), draw.integers(-15, 16, (200, 24))
+    queries[3] = keys[5] = 0
+    expected, products = largest_products(queries.astype(dtype), keys.astype(dtype), 7, device=device)
+    assert np.array_equal(expected, np.argsort(-(queries @ keys.T), axis=1, kind="stable")[:, :7])
+    found, values = largest_products(
+        np.ldexp(queries.astype(dtype), left), np.ldexp(keys.astype(dtype), right), 7, device=device
+    )
+    assert np.array_equal(found, expected)
+    assert np.array_equal(values, np.ldexp(products.astype(np.float64), left + right).astype(np.float32))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+@pytest.mark.parametrize("product", [float32_product, int8_product])
+def test_queries_of_very_different_sizes_do_not_affect_one_another(product, device, monkeypatch):
+    if product(np.ones((4, 8), np.float32)) is None:
+        pytest.skip("no exact products of integers on this CPU")
+    monkeypatch.setattr(search, "float32_product", product)
+    draw = np.random.default_rng(12)
+    queries, keys = draw.standard_normal((20, 8)), draw.standard_normal((300, 8))
+    expected, _ = largest_products(queries, keys, 4, device=device)
+    found, values = largest_products(queries * 10.0 ** np.arange(-19, 21)[::2, None], keys, 4, device=device)
+    assert np.array_equal(found, expected)
+    assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+def test_products_that_float32_does_not_have_are_rejected(device):
+    rows = np.random.default_rng(0).standard_normal((20, 8)).astype(np.float32)
+    with pytest.raises(InputError, match=r"products of up to .*e\+6\d are infinite in float32"):
+        largest_products(rows * np.float32(1e30), rows * np.float32(1e30), 3, device=device)
+    mixed = rows.copy()
+    mixed[3] *= np.float32(1e38)
+    mixed[4] *= np.float32(1e-30)
+    with pytest.raises(InputError, match=r"1 of 20 keys have numbers that are too small beside others of up to 1"):
+        largest_products(rows, mixed, 3, device=device)
+
+
+def test_rows_of_huge_numbers_have_length_one_to_the_last_digits():
+    rows = np.random.default_rng(0).standard_normal((50, 300)) * 1e37
+    lengths = np.linalg.norm(normalise_rows(rows).astype(np.float64), axis=1)
+    on_device = accelerator._normalised(torch.from_numpy(rows.astype(np.float32))).double().norm(dim=1)
+    assert np.abs(lengths - 1).max() < 2e-7
+    assert np.abs(on_device.numpy() - 1).max() < 2e-7
+
+
 @pytest.mark.parametrize(
     ("queries", "keys", "k", "message"),
     [

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from relexify.errors import InputError, first_line
 from relexify.pretrained.files.embedding import read_embedding
+from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.loading import load_config, load_model, load_tokenizer, meta_model
 from relexify.pretrained.runtime.quiet import save_model
@@ -164,6 +165,50 @@ def test_a_tokenizer_that_fails_on_text_is_an_input_error(
     with pytest.raises(InputError, match="tokenizer"):
         load_tokenizer(folder)
     assert "panicked" not in capfd.readouterr().err
+
+
+GROWING = {
+    "thirty rules that double a letter": (
+        "normalizer",
+        [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}],
+    ),
+    "thirty rules for any letter": ("normalizer", [{"type": "Replace", "pattern": {"Regex": "."}, "content": "aa"}]),
+    "a long prefix": ("normalizer", [{"type": "Prepend", "prepend": "a" * 100}]),
+    "bytes of bytes": (
+        "pre_tokenizer",
+        [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": False}],
+    ),
+    "thirty rules for the text that is written": (
+        "decoder",
+        [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_tokenizer_that_multiplies_text_is_rejected_before_it_reads_any(folder: Path, name: str) -> None:
+    part, rules = GROWING[name]
+    names = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
+    change(folder / "tokenizer.json", **{part: {"type": "Sequence", names[part]: rules * 30}})
+    for load in (load_tokenizer, read_local_backend):
+        with pytest.raises(InputError, match=rf"the {part} of .* may make text .* times as long") as raised:
+            load(str(folder))
+        assert len(str(raised.value)) < 400 + len(str(folder))
+
+
+@pytest.mark.parametrize("size", ["pieces", "ids"])
+def test_a_template_that_repeats_a_text_is_rejected(folder: Path, size: str) -> None:
+    text, token = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "x", "type_id": 0}}
+    many = 100_000
+    template = {
+        "type": "TemplateProcessing",
+        "single": [text] * many if size == "pieces" else [text, token],
+        "pair": [text, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {"x": {"id": "x", "ids": [0] * many, "tokens": ["a"] * many}} if size == "ids" else {},
+    }
+    change(folder / "tokenizer.json", post_processor=template)
+    with pytest.raises(InputError, match=r"its template has .* more than"):
+        load_tokenizer(folder)
 
 
 @pytest.mark.parametrize("id", [10**9, 10**30, -1, "x"])

@@ -194,6 +194,26 @@ def test_a_tokenizer_that_is_not_loaded_as_its_file_says_is_reported(tmp_path, c
     assert "as Qwen2Tokenizer, which encodes some text differently from the file" in caplog.text
 
 
+def test_a_tokenizer_with_padding_and_truncation_in_its_file_is_compared_without_them(tmp_path, caplog):
+    pico.saved("bert", tmp_path)
+    file, text = tmp_path / "tokenizer.json", "the river " * 40
+    state = json.loads(file.read_text())
+    state["truncation"] = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
+    state["padding"] = {
+        "strategy": {"Fixed": 10**12},  # more than any memory
+        "direction": "Right",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "[PAD]",
+    }
+    file.write_text(json.dumps(state))
+    whole = load_tokenizer(tmp_path)
+    assert len(whole(text, add_special_tokens=False).input_ids) >= 80
+    tokenizers.check_encoding(whole, str(tmp_path), BertConfig(), text)
+    assert "differently" not in caplog.text
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 @pytest.mark.parametrize(
     "line", ["ではありません ぱん がくせい", "người Việt Nam nói tiếng Việt", "إلى سؤال مؤمن", "новый чай мой"]

@@ -6,17 +6,24 @@ transformers is not imported, so that invalid input is rejected immediately.
 from __future__ import annotations
 
 import base64
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from relexify.errors import InputError
+from relexify.errors import InputError, is_panic
 from relexify.pretrained.files.packaged import PACKAGED, is_unpacked
 from relexify.pretrained.names import resolve
 from relexify.storage.json import read_json
-from relexify.tokens import LARGEST_VOCABULARY
+from relexify.tokens import LARGEST_VOCABULARY, growth_of
 
-__all__ = ["check_tokenizer_file", "read_local_backend"]
+__all__ = ["check_backend_growth", "check_tokenizer_file", "read_local_backend"]
+
+MOST_GROWTH = 100
+"""How many times longer a tokenizer may make a text. Those of models reach 18, with the tables of SentencePiece."""
+MOST_ADDED = 1_000
+"""Characters that a tokenizer may add to any text, or parts of its template."""
 
 
 def read_local_backend(name: str) -> Tokenizer | None:
@@ -39,8 +46,7 @@ def read_local_backend(name: str) -> Tokenizer | None:
     try:
         return Tokenizer.from_file(str(file))
     except BaseException as error:
-        # A Rust panic in tokenizers is not a subclass of Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not isinstance(error, Exception) and not is_panic(error):
             raise
         return None
 
@@ -48,7 +54,8 @@ def read_local_backend(name: str) -> Tokenizer | None:
 def check_tokenizer_file(file: Path) -> None:
     """Validate what the package tokenizers does not.
 
-    It aborts the process if the highest id is too large for its memory, or if the normaliser is damaged.
+    It aborts the process if the highest id is too large for its memory, if the normaliser is damaged, or if a chain of
+    rules makes a short text larger than the memory.
 
     Raises:
         InputError: The file is damaged.
@@ -68,6 +75,7 @@ def check_tokenizer_file(file: Path) -> None:
     for id in ids:
         if not isinstance(id, int) or not 0 <= id < LARGEST_VOCABULARY:
             raise InputError(f"{file} is damaged: a token has the id {id!r}, not a number below {LARGEST_VOCABULARY}")
+    _check_growth(str(file), state)  # before it is loaded, because added tokens are normalised then
     _check_template(file, state.get("post_processor"))
     pending = [state.get("normalizer")]  # a sequence of normalisers contains others
     while pending:
@@ -82,6 +90,32 @@ def check_tokenizer_file(file: Path) -> None:
             raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
 
 
+def _check_growth(name: str, state: Mapping[str, object]) -> None:
+    """Validate that no part of a tokenizer makes text so long that it may not fit into memory.
+
+    Args:
+        name: The tokenizer.
+        state: Its parts, as in `tokenizer.json`.
+
+    Raises:
+        InputError: A part does.
+    """
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        growth = growth_of(state.get(part))
+        if growth.factor > MOST_GROWTH or growth.added > MOST_ADDED:
+            raise InputError(
+                f"the {part} of {name} may make text {growth.factor:,.3g} times as long and add {growth.added:,.3g} "
+                f"characters, which may not fit into memory: use a tokenizer with at most {MOST_GROWTH} and "
+                f"{MOST_ADDED:,}"
+            )
+
+
+def check_backend_growth(name: str, backend: Tokenizer) -> None:
+    """Validate a loaded tokenizer as `check_tokenizer_file` does; it may come from other files."""
+    parts = {part: getattr(backend, part) for part in ("normalizer", "pre_tokenizer", "decoder")}
+    _check_growth(name, {part: json.loads(value.__getstate__()) for part, value in parts.items() if value is not None})
+
+
 def _check_template(file: Path, processor: object) -> None:
     """Validate that a template, alone or in a sequence, declares the special tokens that it puts around a text."""
     if not isinstance(processor, dict):
@@ -89,7 +123,14 @@ def _check_template(file: Path, processor: object) -> None:
     for part in processor.get("processors") or ():
         _check_template(file, part)
     declared = processor.get("special_tokens")
-    for piece in [*(processor.get("single") or ()), *(processor.get("pair") or ())]:
+    pieces = [*(processor.get("single") or ()), *(processor.get("pair") or ())]
+    entries = declared.values() if isinstance(declared, dict) else ()
+    ids = [id for entry in entries if isinstance(entry, dict) for id in entry.get("ids") or ()]
+    if len(pieces) > MOST_ADDED or len(ids) > MOST_ADDED:
+        raise InputError(
+            f"{file} is damaged: its template has {len(pieces):,} parts and {len(ids):,} ids, more than {MOST_ADDED:,}"
+        )
+    for piece in pieces:
         special = piece.get("SpecialToken") if isinstance(piece, dict) else None
         if isinstance(special, dict) and isinstance(declared, dict) and special.get("id") not in declared:
             raise InputError(f"{file} is damaged: its template has the token {special.get('id')!r}, but not its id")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from relexify.mixture import Mixture, Origin
-from relexify.reports.html.map import comparable_rows, map_positions, neighbours_of_rows
+from relexify.reports.html.map import are_distinguishable, comparable_rows, map_positions, neighbours_of_rows
 from relexify.tokens import Spelling
 
 __all__ = ["Atlas", "build_atlas", "readable_token", "script_of"]
@@ -43,9 +43,9 @@ class Atlas:
         source_counts: Source tokens shown for each token, uint8 [n].
         source_ids: Indices into `sources`, those of one token after the other, by falling weight.
         source_weights: Their weights, in `WEIGHT_UNIT`, int16.
-        neighbours: Ids of the nearest tokens [n × k]; empty if the embedding is unknown.
+        neighbours: Ids of the nearest tokens [n × k]; empty if the embedding is unknown, or has equal rows only.
         cosines: Their cosines in 1/255, uint8 [n × k].
-        positions: On the map, in 1/65535, uint16 [n × 2]; empty if the embedding is unknown.
+        positions: On the map, in 1/65535, uint16 [n × 2]; empty if `neighbours` are.
     """
 
     tokens: Sequence[str]
@@ -103,8 +103,9 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
     positions = np.zeros((0, 2))
     if embedding is not None and count > 2 * NEIGHBOURS:
         rows = comparable_rows(embedding[:count])
-        neighbours, cosines = neighbours_of_rows(rows, NEIGHBOURS)
-        positions = map_positions(rows, neighbours)
+        if are_distinguishable(rows):
+            neighbours, cosines = neighbours_of_rows(rows, NEIGHBOURS)
+            positions = map_positions(rows, neighbours)
     return Atlas(
         tokens=[readable_token(token, mixture.target_spelling) for token in mixture.target_tokens],
         sources=[readable_token(mixture.source_tokens[id], mixture.source_spelling) for id in used],

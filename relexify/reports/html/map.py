@@ -11,7 +11,7 @@ import numpy as np
 
 from relexify.neighbours import nearest_others, normalise_rows
 
-__all__ = ["comparable_rows", "map_positions", "neighbours_of_rows"]
+__all__ = ["are_distinguishable", "comparable_rows", "map_positions", "neighbours_of_rows"]
 
 _DIRECTIONS = 2
 """Strongest directions that are removed from embeddings: they encode frequency rather than meaning (Mu and Viswanath,
@@ -45,6 +45,11 @@ def comparable_rows(embedding: np.ndarray) -> np.ndarray:
     return projected
 
 
+def are_distinguishable(rows: np.ndarray) -> bool:
+    """Return whether rows from `comparable_rows` have neighbours: whether some of those searched have a direction."""
+    return bool(normalise_rows(_meanings(rows)[:_KEYS]).any())
+
+
 def neighbours_of_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearest other rows by cosine.
 
@@ -55,7 +60,7 @@ def neighbours_of_rows(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.nda
     Returns:
         Their indices and cosines, [n × at most `count`], nearest first.
     """
-    meanings = rows[:, _DIRECTIONS:] if rows.shape[1] > 2 * _DIRECTIONS else rows
+    meanings = _meanings(rows)
     return nearest_others(meanings, meanings[:_KEYS], count, own=np.arange(len(rows)))
 
 
@@ -91,3 +96,7 @@ def map_positions(rows: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
     ranks = positions.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable") / max(1, count - 1)
     placed: np.ndarray = (linear + ranks) / 2
     return placed
+
+
+def _meanings(rows: np.ndarray) -> np.ndarray:
+    return rows[:, _DIRECTIONS:] if rows.shape[1] > 2 * _DIRECTIONS else rows

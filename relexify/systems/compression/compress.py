@@ -35,6 +35,10 @@ from relexify.systems.compression.tables import fitted_tables, reconstruction_er
 
 __all__ = ["CompressionReport", "compressed"]
 
+LARGEST_EXPONENT = 40
+"""Rows with larger or smaller numbers than 2 to this power, or its inverse, are scaled: squares of numbers beyond 2^63
+overflow float32, and so do sums of smaller ones."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -95,9 +99,9 @@ def compressed(
     embedding = model.get_input_embeddings()
     if embedding is None or getattr(embedding, "weight", None) is None:
         raise GraftError(f"{type(model).__name__} has no input embedding to compress")
-    rows = weight_rows(embedding)
+    rows, exponent = _scaled(weight_rows(embedding), "the embedding")
     check_options(options, *rows.shape)
-    coded_rows = rows if pretrained is None else np.asarray(pretrained, dtype=np.float32)
+    coded_rows = rows if pretrained is None else _scaled(np.asarray(pretrained, np.float32), "`codes_from`")[0]
     if len(coded_rows) != len(rows):
         raise InputError(
             f"there are {len(coded_rows):,} pretrained rows, and the model has {len(rows):,}: the vocabularies differ"
@@ -107,44 +111,49 @@ def compressed(
     head = model.get_output_embeddings()
     head_form = _head_form(model, embedding, head, options)
     if options.rank is not None:
-        head_rows = weight_rows(head) if head_form == "own" else None
-        return _in_factors(model, rows, head_rows, options.rank, head_form)
+        return _in_factors(model, options.rank, head_form)
     base = options.clusters or smallest_base(len(rows), options.k)
     codes = make_codes(coded_rows, options)
     head_codes = head_sizes = None
     if head_form == "own":
-        head_codes = make_codes(weight_rows(head), options)
+        head_rows, head_exponent = _scaled(weight_rows(head), "the head")
+        head_codes = make_codes(head_rows, options)
         head_sizes = table_sizes(head_codes, base)
     small = _convert(model, Layout(table_sizes(codes, base), head_form, head_sizes), options.seed)
 
     sub_embedding = small.get_input_embeddings()
     parts = [sub_embedding]
-    error = _fill(sub_embedding, rows, codes, options, weights)
+    error = _fill(sub_embedding, rows, exponent, codes, options, weights)
     if head_codes is not None:
         small_head: FactoredHead = small.get_output_embeddings()
         parts.append(small_head.embedding)
-        _fill(small_head.embedding, weight_rows(head), head_codes, options)
+        _fill(small_head.embedding, head_rows, head_exponent, head_codes, options)
     with_neighbour, with_other = shared_digits(coded_rows, codes, seed=options.seed)
     report = _report(model, small, parts, head_form, error)
     return small, replace(report, shared_nearest=with_neighbour, shared_random=with_other)
 
 
-def _in_factors(
-    model: PreTrainedModel, rows: np.ndarray, head_rows: np.ndarray | None, rank: int, head_form: str
-) -> tuple[PreTrainedModel, CompressionReport]:
-    """Return a copy of a model with the best factors of its embedding, and of its head if its rows are given."""
+def _in_factors(model: PreTrainedModel, rank: int, head_form: str) -> tuple[PreTrainedModel, CompressionReport]:
+    """Return a copy of a model with the best factors of its embedding, and of its head if that has its own."""
     small = _convert(model, Layout([], head_form, rank=rank))
     embedding: LowRankEmbedding = small.get_input_embeddings()
-    embedding.fill(*_balanced_factors(rows, rank))
-    norm = float(np.linalg.norm(rows))
-    # Computed from the factors as they were stored, in the dtype of the model.
-    error = float(np.linalg.norm(rows - weight_rows(embedding))) / norm if norm else 0.0
+    error = _fill_factors(embedding, *_scaled(weight_rows(model.get_input_embeddings()), "the embedding"), rank)
     parts = [embedding]
-    if head_rows is not None:
+    if head_form == "own":
         small_head: LowRankHead = small.get_output_embeddings()
-        small_head.embedding.fill(*_balanced_factors(head_rows, rank))
+        _fill_factors(small_head.embedding, *_scaled(weight_rows(model.get_output_embeddings()), "the head"), rank)
         parts.append(small_head.embedding)
     return small, _report(model, small, parts, head_form, error)
+
+
+def _fill_factors(embedding: LowRankEmbedding, rows: np.ndarray, exponent: int, rank: int) -> float:
+    """Write the best factors of rows · 2^exponent, and return the error of those that were stored."""
+    coordinates, basis = _balanced_factors(rows, rank)
+    embedding.fill(np.ldexp(coordinates, exponent // 2), np.ldexp(basis, exponent - exponent // 2))
+    stored = weight_rows(embedding)  # in the dtype of the model
+    _check_stored(stored)
+    norm = float(np.linalg.norm(rows))
+    return float(np.linalg.norm(rows - np.ldexp(stored, -exponent))) / norm if norm else 0.0
 
 
 def _balanced_factors(rows: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -157,6 +166,27 @@ def _balanced_factors(rows: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarr
     size, basis_size = (float(np.sqrt(np.mean(np.square(factor)))) for factor in (coordinates, basis))
     scale = np.float32(np.sqrt(basis_size / size) if size else 1.0)
     return coordinates * scale, basis / scale
+
+
+def _scaled(rows: np.ndarray, name: str) -> tuple[np.ndarray, int]:
+    """Return rows whose products fit into float32, and the exponent e such that rows · 2^e are those given.
+
+    Ordinary rows are returned unchanged. Powers of two change no digits.
+
+    Raises:
+        GraftError: The rows have NaN or infinite values.
+    """
+    if not np.isfinite(rows).all():
+        raise GraftError(f"{name} has NaN or infinite values in float32: check the weights of the model")
+    largest = int(np.frexp(np.abs(rows).max(initial=0))[1])
+    exponent = largest - int(np.clip(largest, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    return (np.ldexp(rows, -exponent), exponent) if exponent else (rows, 0)
+
+
+def _check_stored(values: np.ndarray) -> None:
+    """Validate values in the dtype of the model; approximations may be a little larger than the largest number."""
+    if not np.isfinite(values).all():
+        raise GraftError("the compressed embedding overflows: scale the embedding of the model down, or its dtype up")
 
 
 def _report(
@@ -222,14 +252,17 @@ def _convert(model: PreTrainedModel, layout: Layout, seed: int = 0) -> PreTraine
 def _fill(
     sub_embedding: SubEmbedding,
     rows: np.ndarray,
+    exponent: int,
     codes: np.ndarray,
     options: Compression,
     weights: np.ndarray | None = None,
 ) -> float | None:
-    """Write codes and, unless tables stay random, fitted tables; return the reconstruction error of fitted tables."""
+    """Write codes and, unless tables stay random, tables fitted to rows · 2^exponent; return the error of these."""
     if options.init == "random":
         sub_embedding.fill(codes)
         return None
     tables = fitted_tables(rows, codes, sub_embedding.rows, weights=weights)
-    sub_embedding.fill(codes, tables)
+    sub_embedding.fill(codes, [np.ldexp(table, exponent) for table in tables])
+    for table in sub_embedding.tables:
+        _check_stored(table.detach().float().cpu().numpy())
     return reconstruction_error(rows, codes, tables)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
 from relexify.grafting import Graft, UnigramReport, check_roles
@@ -38,7 +39,7 @@ from relexify.systems.transfer.provenance import is_finished, provenance_of
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 from relexify.systems.transfer.tokenizer.extension import assess_extension
 from relexify.systems.transfer.tokenizer.target import known_tokenizer, needed_roles, target_tokenizer
-from relexify.tokens import check_vocabulary_size
+from relexify.tokens import check_vocabulary_size, vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -47,6 +48,8 @@ __all__ = ["TransferResult", "assist_transfer", "load_transfer", "run_transfer"]
 
 _CHECKED_BYTES = 100_000
 """Bytes of text that a given tokenizer is checked with."""
+MANY_ZERO_ROWS = 0.01
+"""Share of the source tokens that may have an embedding of zeros, as a few unused ones do, without a warning."""
 _ANNOUNCED_FROM = 60
 """Seconds that a transfer must take for its time to be announced."""
 
@@ -213,6 +216,7 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     # A head for next sentences is kept for TreLM, which trains it.
     model = load_model(options.model, next_sentence=True)
     check_fit(model, source)
+    _check_embedding(model, source, str(options.model))
     rows = count_rows(model)
     if not options.keep_source:
         rows = min(rows, options.vocab_size)
@@ -220,6 +224,28 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     if (options.score or has_prior(options)) and memory_shortage(model, options.device) is None:
         check_finite(model)  # otherwise inner parameters are linked without being read
     return _Source(model, source, provenance)
+
+
+def _check_embedding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str) -> None:
+    """Validate that the embedding is not zero, and warn if many tokens are: what is mixed from them is too small.
+
+    Raises:
+        InputError: All rows are zero.
+    """
+    vocabulary = vocabulary_of(tokenizer)
+    ids = [id for id, form in enumerate(vocabulary.forms) if vocabulary.tokens[id] and not form.is_special]
+    rows = model.get_input_embeddings().weight.detach()
+    zero = int((~rows.any(dim=1))[ids].sum())
+    if zero == len(ids):
+        raise InputError(f"the embedding of {name} is zero for every token: its weights are not complete; get it again")
+    if zero > MANY_ZERO_ROWS * len(ids):
+        logger.warning(
+            "%s of the %s tokens of %s have an embedding of zeros, so tokens that are built from them get a small one, "
+            "or zeros: check that its weights are complete",
+            f"{zero:,}",
+            f"{len(ids):,}",
+            name,
+        )
 
 
 def _warn_of_poor_start(options: Transfer, start: Start) -> None:

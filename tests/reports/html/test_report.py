@@ -235,6 +235,15 @@ def test_a_model_whose_embedding_is_unknown_has_an_atlas_without_a_map():
     assert gzip.decompress(atlas.pack())
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e-42])
+def test_tokens_with_equal_embeddings_have_an_atlas_without_a_map(value):
+    tokenizer = pico.byte_level()
+    mixture = rx.methods.fvt(tokenizer, tokenizer)
+    atlas = build_atlas(mixture, np.full((len(mixture), 8), value))
+    assert atlas.positions.size == atlas.neighbours.size == 0
+    assert gzip.decompress(atlas.pack())
+
+
 def test_fifty_thousand_tokens_fit_into_five_megabytes():
     atlas = big_atlas(50_000)
     page = render("big", "", [Section("atlas", "Atlas", "x")], data=atlas.pack())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -328,3 +329,50 @@ def test_clusters_are_found_once_and_damaged_ones_again(tmp_path, monkeypatch):
     assert np.array_equal(codes_with(clusters=25), first)
     assert not np.array_equal(codes_with(clusters=25, equal_size=True), first)
     assert len(list((cache / "codes").iterdir())) == 2
+
+
+EXTREME = [
+    Compression(k=2),
+    Compression(k=2, equal_size=True),
+    Compression(k=3, matched=False),
+    COUNTED,
+    Compression(rank=4),
+]
+
+
+@pytest.mark.parametrize("options", [replace(options, head="compress") for options in EXTREME])
+@pytest.mark.parametrize("exponent", [-100, -60, 60, 120])
+def test_an_embedding_of_huge_or_tiny_numbers_is_compressed_like_any_other(options, exponent):
+    model, _ = pico.pair("llama untied")
+    layers = (model.get_input_embeddings(), model.get_output_embeddings())
+    expected, before = compressed(model, options)
+    factor = 2.0**exponent
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight *= factor
+    found, after = compressed(model, options)
+    assert after.error == pytest.approx(before.error, rel=1e-3)
+    assert after.shared_nearest == before.shared_nearest
+    for name, weight in expanded(expected).state_dict().items():
+        if name in ("model.embed_tokens.weight", "lm_head.weight"):
+            scaled = expanded(found).state_dict()[name].double() / factor
+            torch.testing.assert_close(scaled, weight.double(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", EXTREME)
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_embedding_with_nan_is_not_compressed(options, value):
+    model, _ = pico.pair("gpt2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[3, 3] = value
+    with pytest.raises(GraftError, match="the embedding has NaN or infinite values"):
+        compressed(model, options)
+
+
+def test_factors_that_overflow_are_not_stored():
+    model, _ = pico.pair("gpt2")
+    weight = model.half().get_input_embeddings().weight
+    with torch.no_grad():
+        weight.copy_(torch.where(weight > 0, 65_504, -65_504))
+    with pytest.raises(GraftError, match="overflows"):
+        compressed(model, Compression(rank=4))

@@ -70,6 +70,27 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_rejected_before
     assert not list(cache.glob("tokenizer/*"))
 
 
+@pytest.mark.parametrize("keep_source", [False, True])
+@pytest.mark.parametrize("family", ["gpt2", "llama untied"])
+@pytest.mark.parametrize("share", [0.005, 0.5, 1.0])
+def test_an_embedding_that_is_partly_or_all_zero_gives_a_warning_or_an_error(
+    options, tmp_path, caplog, family, share, keep_source
+):
+    model, tokenizer = pico.pair(family)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[: int(share * len(tokenizer))] = 0
+    model.save_pretrained(tmp_path / "zeros")
+    tokenizer.save_pretrained(tmp_path / "zeros")
+    options = replace(options, model=str(tmp_path / "zeros"), method="blend", keep_source=keep_source, added_tokens=30)
+    if share == 1:
+        with pytest.raises(InputError, match=r"the embedding of .* is zero for every token"):
+            run_transfer(options)
+        return
+    result = run_transfer(options)
+    assert all(values.isfinite().all() for values in result.graft.model.state_dict().values())
+    assert ("have an embedding of zeros" in caplog.text) == (share > 0.01)
+
+
 def test_a_tokenizer_that_cannot_be_loaded_is_rejected_before_the_model_is_read(options, tmp_path):
     (tmp_path / "model" / "model.safetensors").unlink()
     (tmp_path / "given").mkdir()

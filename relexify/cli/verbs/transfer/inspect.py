@@ -249,12 +249,13 @@ def _find_ids(word: str, mixture: Mixture) -> list[int]:
 
 def _split(model: Path, word: str) -> list[str]:
     """Return the tokens that a word is split into; empty if that is not known, because there is no tokenizer."""
-    from tokenizers import Tokenizer
+    from relexify.pretrained.files.tokenizer import read_local_backend
+    from relexify.tokens import copy_backend
 
-    file = model / "tokenizer.json"
-    if not file.is_file():
+    backend = read_local_backend(str(model))
+    if backend is None:
         return []
-    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer = copy_backend(backend)
     ids = tokenizer.encode(f" {word.strip()}", add_special_tokens=False).ids
     return [tokenizer.decode([id]) for id in ids]
 

@@ -1,0 +1,136 @@
+"""How much longer a tokenizer may make a text, found from its parts as in `tokenizer.json`, without running them.
+
+A chain of thirty rules that each replace "a" by "aa" makes gigabytes of one letter. Normalisers, pre-tokenisers and
+decoders are such chains. Each character gets a weight, the largest number of characters that the remaining parts can
+make of it, computed from the last part to the first:
+
+    w_i(c) = max(w_{i+1}(c), Σ_{d in s} w_{i+1}(d) / |p|)    for a rule that replaces p by s, and c in p
+
+so no rule increases the sum of the weights of a text, and the largest weight of the first part bounds the growth. A
+table of transliterations grows text only as much as its longest entry, because its letters are not those of its
+patterns.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+__all__ = ["Growth", "growth_of"]
+
+_CLASS = re.compile(r"\[\^?\]?[^\[\]]*\]")
+_ZERO_WIDTH = re.compile(r"[\^$*?|]|\\[bBAzZGKyY]|\{[0,]|\(\)")
+"""Is found in every regular expression without classes that may match empty text, and in others, whose bounds are too
+large."""
+_SEQUENCES = ("normalizers", "pretokenizers", "decoders")
+_BYTES_PER_CHARACTER = 4
+_FIRST_IDEOGRAPH = "\u2e80"
+_CEILING = 1e30
+"""Weights are cut off here, so that long chains do not overflow."""
+
+
+class Growth(NamedTuple):
+    """The largest length of a text of n characters: `factor` · n + `added`.
+
+    Unicode's own tables, which write some characters as up to 18 others, count only where rules make these characters.
+    """
+
+    factor: float
+    added: float
+
+
+def growth_of(part: object) -> Growth:
+    """Return how much longer a normaliser, pre-tokeniser or decoder, as in `tokenizer.json`, may make a text."""
+    parts = list(_flat(part))
+    alphabet = {" "}.union(*(text for each in parts for text in _texts(each)))
+    alphabet |= {d for c in alphabet for d in unicodedata.normalize("NFKD", c) + c.lower() + c.upper()}
+    weights, default, added = dict.fromkeys(alphabet, 1.0), 1.0, 0.0
+    for each in reversed(parts):
+        largest = max([default, *weights.values()])
+        match each:
+            case {"type": "Replace", "pattern": {"String": str(pattern)}, "content": str(content)} if pattern:
+                share = _sum(content, weights, default) / len(pattern)
+                weights |= {c: max(weights[c], share) for c in pattern}
+            case {"type": "Replace", "content": str(content)}:
+                size = _sum(content, weights, default)
+                pattern = str((each.get("pattern") or {}).get("Regex", ""))
+                empty = size if _may_be_empty(pattern) else 0.0
+                weights = {c: max(weight, size) + empty for c, weight in weights.items()}
+                default, added = max(default, size) + empty, added + empty
+            case {"type": "Prepend", "prepend": str(content)}:
+                added += _sum(content, weights, default)
+            case {"type": "ByteLevel"}:
+                # A character becomes as many as it has bytes in UTF-8; a space may be added to each text or word.
+                factor = _BYTES_PER_CHARACTER + (1.0 if each.get("add_prefix_space") else 0.0)
+                weights, default = dict.fromkeys(weights, largest * factor), largest * factor
+            case {"type": "Precompiled", "precompiled_charsmap": str(table)}:
+                factor = _longest_entry(table)
+                weights, default = dict.fromkeys(weights, largest * factor), largest * factor
+            case {"type": "BertNormalizer"}:  # puts spaces around ideographs, and lower-cases and decomposes
+                spaces = 2 * _sum(" ", weights, default)
+                rewritten = ((c, _rewritten(c, weights, default)) for c in weights)
+                weights = {c: weight + (spaces if c >= _FIRST_IDEOGRAPH else 0) for c, weight in rewritten}
+                default = largest + spaces
+            case {"type": "NFC" | "NFKC"}:  # also composes, so that a letter becomes any other
+                weights = {c: len(unicodedata.normalize("NFKD", c)) * largest for c in weights}
+                default = largest
+            case {"type": "NFD" | "NFKD" | "Nmt" | "Lowercase" | "StripAccents"}:
+                weights = {c: _rewritten(c, weights, default) for c in weights}
+                default = largest
+            case _:  # adds at most a character to a text or word, or splits or shortens it
+                added += 1.0
+        weights = {c: min(weight, _CEILING) for c, weight in weights.items()}
+        default, added = min(default, _CEILING), min(added, _CEILING)
+    return Growth(max([default, *weights.values()]), added)
+
+
+def _flat(part: object) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a sequence, which may contain others, in order."""
+    pending = [part]
+    while pending:
+        each = pending.pop()
+        if not isinstance(each, dict):
+            continue
+        inner = next((each[name] for name in _SEQUENCES if isinstance(each.get(name), list)), None)
+        if inner is None:
+            yield each
+        else:
+            pending += reversed(inner)
+
+
+def _texts(part: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts that a rule inserts or, unless it is a regular expression, looks for."""
+    pattern = part.get("pattern")
+    found = pattern.get("String") if isinstance(pattern, dict) else None
+    yield from (text for text in (found, part.get("content"), part.get("prepend")) if isinstance(text, str))
+
+
+def _sum(text: str, weights: Mapping[str, float], default: float) -> float:
+    return sum(weights.get(character, default) for character in text)
+
+
+def _rewritten(character: str, weights: Mapping[str, float], default: float) -> float:
+    """Return the largest weight of a character that is kept, decomposed or written in lower case."""
+    forms = (character, unicodedata.normalize("NFKD", character), character.lower())
+    return max(_sum(form, weights, default) for form in forms)
+
+
+def _may_be_empty(pattern: str) -> bool:
+    """Return whether a regular expression may match empty text; some that cannot are included."""
+    pattern = re.sub(r"\\\W", "x", pattern)
+    while (shorter := _CLASS.sub("x", pattern)) != pattern:
+        pattern = shorter
+    return not pattern or _ZERO_WIDTH.search(pattern) is not None
+
+
+def _longest_entry(table: str) -> int:
+    """Return the length of the longest text in a character map of SentencePiece, at least 1."""
+    try:
+        data = base64.b64decode(table, validate=True)
+    except ValueError:  # rejected elsewhere
+        return 1
+    entries = data[4 + int.from_bytes(data[:4], "little") :].split(b"\0")
+    return max(1, *(len(entry.decode(errors="replace")) for entry in entries))

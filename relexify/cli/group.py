@@ -149,11 +149,17 @@ class VerbCommand(TyperCommand):
         found, given = [], list(args)
         has_output = any(each.name == "output" and each.param_type_name == "argument" for each in self.params)
         known = {option for each in self.params for option in each.opts}
-        position = next((at for at, word in enumerate(args) if word in _OUTPUT_OPTIONS and word not in known), None)
+        options = args[: args.index("--")] if "--" in args else args
+        split = [word.split("=", 1) for word in options]
+        position = next(
+            (at for at, (name, *_) in enumerate(split) if name in _OUTPUT_OPTIONS and name not in known), None
+        )
         if has_output and position is not None:
+            name, *value = split[position]
+            after = position + 1 if value else position + 2
             # The output is the last argument of every verb.
-            given = [*args[:position], *args[position + 2 :], *args[position + 1 : position + 2]]
-            found.append(f"takes the output as an argument, without {args[position]}")
+            given = [*args[:position], *args[after:], *(value or args[position + 1 : after])]
+            found.append(f"takes the output as an argument, without {name}")
         try:
             values, rest, _ = self.make_parser(ctx).parse_args(args=list(given))
         except Exception:  # of typer, about another mistake: it is raised again when the command is parsed

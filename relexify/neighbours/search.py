@@ -115,8 +115,9 @@ def largest_products(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the largest dot product for every query; zero keys are included.
 
-    Numbers of any size can be given. The order of products is that of float32, in which they are returned, without its
-    limits: products below its smallest number are returned as 0, but found in order.
+    Queries and keys are read in float32; if their largest numbers are outside the range in which it multiplies without
+    overflow, they are scaled by powers of two first. Products are computed in float64, and those that are equal in
+    float32 are ordered by index.
 
     Args:
         queries: [n × d].
@@ -229,6 +230,8 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
         return time.thread_time() - start, [*result]
 
     is_large = len(queries) * keys.size >= LARGE
+    if is_large:
+        import torch  # noqa: F401  (not in a worker, whose limit of threads would not apply to it)
     group_maxima = _torch_maxima if is_large else _numpy_maxima
     product, cores = float32_product(keys), available_cores()
     # In 8 bits, torch holds up to two copies of the keys for every thread. They must not take more memory than the keys

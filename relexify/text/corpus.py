@@ -271,7 +271,7 @@ class Corpus:
         return "\n".join(sample)
 
     def fits(self, limit: int) -> bool:
-        """Whether `sample_bytes` returns all of the text; at most `limit` bytes are read."""
+        """Whether `sample_bytes` returns all of the text, of which at most `limit` bytes are read."""
         return not _first_paragraphs(iter(self), limit)[1]
 
     def sample_throughout(self, limit: int) -> str:

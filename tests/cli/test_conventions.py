@@ -583,6 +583,10 @@ def test_an_unknown_option_imports_no_other_verb():
             "without --output: write -c transfer smollm2-135m --corpus a.txt x",
         ),
         (
+            ("transfer", "smollm2-135m", "--output=x", "--corpus", "a.txt"),
+            "without --output: write -c transfer smollm2-135m --corpus a.txt x",
+        ),
+        (
             ("transfer", "smollm2-135m", "x", "--dictionary", "d.tsv"),
             "transfer needs --corpus (text in the target language): write -c transfer smollm2-135m x --dictionary "
             "d.tsv --corpus FILE",

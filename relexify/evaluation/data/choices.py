@@ -66,7 +66,8 @@ def read_questions(source: str | Path) -> list[Question]:
 
 def _parse_record(record: Mapping[str, Any], where: str) -> list[Question]:
     """Validate a record, and return its questions; `where` names it in messages."""
-    return _parse_blanks(record, where) if "content" in record else [_parse_question(record, where)]
+    is_cloze = "content" in record and "context" not in record
+    return _parse_blanks(record, where) if is_cloze else [_parse_question(record, where)]
 
 
 def _parse_question(record: Mapping[str, Any], where: str) -> Question:
@@ -115,7 +116,7 @@ def _parse_blanks(record: Mapping[str, Any], where: str) -> list[Question]:
 
 def _read_answers(record: Mapping[str, Any], blanks: Sequence[str], where: str) -> list[object]:
     """Return the right answer of every blank: its text, or its position among the candidates."""
-    given = record.get("answers", record.get("groundTruth"))
+    given = record.get("answers") or record.get("groundTruth")
     if isinstance(given, Mapping):
         names, positions = given.get("text"), given.get("candidate_id")
         if isinstance(names, Sequence) and isinstance(positions, Sequence):

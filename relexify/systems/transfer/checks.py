@@ -293,13 +293,14 @@ def _report_short_sample(options: Transfer, held_out: Corpus) -> None:
     size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, as it is scored
     if size >= RELIABLE_BYTES:
         return
-    is_limited = options.score_bytes is not None and options.score_bytes <= RELIABLE_BYTES
+    has_more = options.score_bytes is not None and not held_out.fits(options.score_bytes)
     logger.warning(
-        "only %s bytes of held-out text are scored, too few %s: give %s bytes or more%s",
+        "only %s bytes of held-out text are scored, too few %s: %s",
         f"{size:,}",
         "for a verdict" if size < FEWEST_BYTES else "to rely on the scores",
-        f"{RELIABLE_BYTES:,}",
-        " (`score_bytes`)" if is_limited else " as `held_out`",
+        f"score more of it (`score_bytes={2 * RELIABLE_BYTES}`)"
+        if has_more
+        else f"give {RELIABLE_BYTES:,} bytes or more as `held_out`",
     )
 
 

@@ -81,13 +81,18 @@ FIRST_RECORD = {
 
 def test_every_blank_is_a_question(tmp_path):
     shared = ("one", "two", "three")
-    assert read_questions(write(tmp_path, HUB_RECORD, FIRST_RECORD)) == [
+    assert read_questions(write(tmp_path, HUB_RECORD, FIRST_RECORD | {"answers": None})) == [
         Question("a ____ b …… c", "", shared, 0),
         Question("a …… b ____ c", "", shared, 2),
         Question("x ____", "", shared, 1),
         Question("a ____ b …… c", "", ("one", "two"), 0),
         Question("a …… b ____ c", "", ("three", "four"), 1),
     ]
+
+
+def test_a_question_may_have_other_fields_with_text(tmp_path):
+    (question,) = read_questions(write(tmp_path, RECORD | {"content": "elsewhere"}))
+    assert question.first == "It rains."
 
 
 def test_the_text_around_a_blank_is_kept_when_the_rest_is_too_long(tmp_path):

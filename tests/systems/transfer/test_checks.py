@@ -123,11 +123,15 @@ def test_a_dictionary_given_as_text_is_reported(options, tmp_path, caplog):
         (9, None, "only 900 bytes of held-out text are scored, too few to rely on the scores"),
         (10, None, ""),
         (1_000, 8_192, ""),
+        (1_000, 450, "only 400 bytes of held-out text are scored, too few for a verdict: score more of it (`score_b"),
+        (1_000, 1_050, ""),
         (
             1_000,
-            450,
-            "only 400 bytes of held-out text are scored, too few for a verdict: give 1,000 bytes or more (`sc",
+            990,
+            "only 900 bytes of held-out text are scored, too few to rely on the scores: score more of it (`sc",
         ),
+        (9, 990, "only 900 bytes of held-out text are scored, too few to rely on the scores: give 1,000 bytes or"),
+        (1_000, 2_000, ""),
     ],
 )
 def test_too_little_text_to_score_on_is_reported_before_any_work(

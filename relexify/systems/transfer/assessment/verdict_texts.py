@@ -107,11 +107,11 @@ def describe_short_sample(text: TextCoverage, sampled: str) -> str:
         text: The sample.
         sampled: What it is a sample of, see `Start.sampled`.
     """
-    found = f"Only {text.bytes:,} bytes of {sampled} were examined, and what fewer than {FEWEST_BYTES} show is noise"
+    found = f"Only {text.bytes:,} bytes of {sampled} were examined; fewer than {FEWEST_BYTES} are too few for a verdict"
     if sampled != "held-out text":
         return f"{found}: give more text (--corpus)."
     if text.whole_bytes is not None and text.whole_bytes >= RELIABLE_BYTES:
-        return f"{found}: score more of it (--set score_bytes={RELIABLE_BYTES} or more)."
+        return f"{found}: score more of it (--set score_bytes={2 * RELIABLE_BYTES})."
     return (
         f"{found}: give other text of {RELIABLE_BYTES:,} bytes or more to score on (--held-out), or more text "
         "(--corpus), one line in 100 of which is held out."

@@ -292,7 +292,7 @@ def test_there_is_no_verdict_from_too_little_held_out_text(size, start):
         verdict = judge(replace(tested, text=replace(tested.text, bytes=size)))
         assert verdict.start == start
         assert (f"Only {size:,} bytes of held-out text were examined" in verdict.reason) == (start == "unknown")
-        assert ("fewer than 500 show is noise" in verdict.reason) == (start == "unknown")
+        assert ("fewer than 500 are too few for a verdict" in verdict.reason) == (start == "unknown")
 
 
 def test_what_too_little_held_out_text_seems_to_show_is_no_reason_for_a_poor_start():
@@ -316,14 +316,10 @@ def test_evidence_that_is_useless_without_any_held_out_text_is_a_poor_start_with
 @pytest.mark.parametrize(
     ("whole", "scores", "remedy"),
     [
-        (40_000, GOOD.bits_per_byte, "score more of it (--set score_bytes=1000 or more)"),
+        (40_000, GOOD.bits_per_byte, "score more of it (--set score_bytes=2000)"),
         (300, GOOD.bits_per_byte, "give other text of 1,000 bytes or more to score on (--held-out)"),
         (None, GOOD.bits_per_byte, "give other text of 1,000 bytes or more to score on (--held-out)"),
-        (
-            None,
-            {},
-            "bytes of the corpus were examined, and what fewer than 500 show is noise: give more text (--corpus)",
-        ),
+        (None, {}, "bytes of the corpus were examined; fewer than 500 are too few for a verdict: give more text (--c"),
     ],
 )
 def test_a_verdict_that_is_missing_says_how_to_get_one(whole, scores, remedy):

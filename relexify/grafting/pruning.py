@@ -10,6 +10,7 @@ import numpy as np
 
 from relexify.grafting.graft import Graft, graft
 from relexify.mixture import Mixture, Origin, mixture_of_rows
+from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import identify_weights
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.documents import write_documents
@@ -57,7 +58,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     Raises:
         InputError: The model or the text cannot be read, or the output would replace one of them.
         GraftError: The vocabulary of the model cannot be changed.
-        VocabularyError: The text would be encoded differently.
+        VocabularyError: The tokenizer does not belong to the model, or the text would be encoded differently.
         OutputError: The output cannot be written.
     """
     output = Path(output)
@@ -66,6 +67,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     text = Corpus.open(corpus)
     text.ensure_text()
     loaded, tokenizer = load_model(model), load_tokenizer(model)
+    check_fit(loaded, tokenizer)
     pruned, ids = prune_tokenizer(tokenizer, lambda: iter(text))
     source, target = vocabulary_of(tokenizer), vocabulary_of(pruned)
     origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)

@@ -9,6 +9,7 @@ the same architecture, but not across architectures.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Sequence
 
@@ -42,6 +43,8 @@ _METRICS = {
     "encoder-decoder": "bits per byte of the second half",
 }
 _MAX_NATS = 700.0  # the exponential of a larger number overflows a float
+
+logger = logging.getLogger(__name__)
 
 
 def bits_per_byte(
@@ -113,7 +116,8 @@ def language_model_scores(
                     nats += batch_nats(model, held_out.inputs[part], held_out.labels[part], tokens=tokens)
                     advance(len(held_out.inputs[part]))
     if not math.isfinite(nats):
-        check_finite(model)  # raises an error that names the parameter; if all are finite, activations overflowed
+        check_finite(model)  # raises an error that names the parameter
+        logger.warning("the scores are NaN or infinite: all weights are finite, but numbers inside the model overflow")
     return scores_of(nats, count, size, kind)
 
 

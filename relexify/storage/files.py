@@ -251,6 +251,8 @@ def check_output(
         check_written(path, _listed(path))  # first, because `overwrite` does not help then
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
+    if path.name in ("", ".."):  # the system does not rename anything to these
+        raise OutputError(f"{path} is not a name that can be replaced: give the name of a new folder")
     if os.path.ismount(_follow(path)):
         raise OutputError(f"{path} is a mount point, which cannot be replaced: choose a new folder inside it")
     _check_writable(_follow(path))

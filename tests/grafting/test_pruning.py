@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from relexify.errors import InputError
+from relexify.errors import InputError, VocabularyError
 from relexify.grafting import check, prune
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.storage.json import read_json
@@ -63,3 +63,13 @@ def test_words_that_generation_avoids_are_kept_with_their_new_ids(tmp_path):
 def test_a_missing_text_is_rejected_before_the_model_is_loaded(tmp_path):
     with pytest.raises(InputError, match="missing"):
         prune(tmp_path / "no-model", tmp_path / "out", tmp_path / "missing")
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_called_so(tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    tokenizer.add_tokens(["added"])
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("\n".join(pico.sentences(20)))
+    with pytest.raises(VocabularyError, match="has 401 tokens, the model only 400 embeddings"):
+        prune(tmp_path / "model", tmp_path / "out", tmp_path / "text.txt")

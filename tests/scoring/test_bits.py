@@ -220,3 +220,11 @@ def test_training_on_a_text_lowers_its_bits_per_byte():
         model(input_ids=ids, labels=ids).loss.backward()
         optimiser.step()
     assert bits_per_byte(model, tokenizer, TEXT).value < before
+
+
+def test_a_model_whose_activations_overflow_is_scored_with_a_warning(caplog):
+    model, tokenizer = pico.pair("gpt2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight *= 1e38
+    assert not math.isfinite(bits_per_byte(model, tokenizer, "the old teacher").value)
+    assert "all weights are finite, but numbers inside the model overflow" in caplog.text

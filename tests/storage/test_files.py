@@ -31,6 +31,7 @@ from relexify.storage.files import (
     write_folder,
 )
 from relexify.storage.inputs import check_inputs
+from relexify.storage.runs.work import WorkFolder
 from relexify.text import Corpus
 
 
@@ -493,3 +494,14 @@ def test_processes_that_describe_one_output_at_once_list_all_files(tmp_path):
         list(pool.map(lambda name: record_file(tmp_path / "out" / name), names))
     listed = json.loads((tmp_path / "out" / MARKER).read_text())["files"]
     assert set(names) <= set(listed)
+
+
+@pytest.mark.parametrize("name", [".", "inside/.."])
+def test_an_output_that_cannot_be_renamed_to_is_rejected_before_any_work(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "current" / "inside").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "current" / "inside" if name == "." else tmp_path / "current")
+    for check in (check_output, lambda path: WorkFolder(path, "training").check()):
+        with pytest.raises(OutputError):
+            check(Path(name))

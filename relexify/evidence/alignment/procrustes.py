@@ -192,7 +192,7 @@ def align(
     Raises:
         InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
             swapped.
-        EvidenceError: The dictionary connects no words of the two.
+        EvidenceError: The dictionary connects no words of the two, or only words whose vectors are zero.
     """
     if not 0.0 <= held_out < 1.0:
         raise InputError(f"the held-out share must be at least 0 and less than 1, not {held_out}")
@@ -203,6 +203,10 @@ def align(
     _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width, has_to_suffice=has_to_suffice)
     source_vectors = _look_up(narrow_source, np.unique(pairs.source))
     target_vectors = _look_up(narrow_target, np.unique(pairs.target))
+    for side, vectors in (("source", source_vectors), ("target", target_vectors)):
+        if not vectors.any():
+            name = lexicon.name or "the dictionary"
+            raise EvidenceError(f"all {side} words of {name} have a vector of zeros: check the {side} vectors")
 
     def fit(pair_counts: scipy.sparse.csr_array) -> np.ndarray:
         fitted = _fit(source_vectors, target_vectors, pair_counts)

@@ -10,6 +10,7 @@ import numpy as np
 
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.parameters.lexical import weight_rows
+from relexify.pretrained.runtime.runnable import check_finite
 from relexify.reports.geometry.inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
 from relexify.reports.geometry.measures import (
     HiddenStates,
@@ -74,7 +75,7 @@ def plot_geometry(
         seed: Random seed of the sample of points, if there are many.
 
     Raises:
-        InputError: A model or file cannot be read, or lacks the word.
+        InputError: A model or file cannot be read, or lacks the word, or a model has NaN.
         MissingExtra: matplotlib is not installed.
     """
     panels: dict[str, tuple[Principal, np.ndarray | None]] = {}
@@ -82,6 +83,7 @@ def plot_geometry(
     neighbours: dict[str, Neighbourhood] = {}
     for name, model in models.items():
         loaded, tokenizer = load_model(model), load_tokenizer(model)
+        check_finite(loaded)
         embedding = loaded.get_input_embeddings()
         rows, codes = weight_rows(embedding), getattr(embedding, "codes", None)
         panels[name] = (principal_components(rows), None if codes is None else codes[:, -1].cpu().numpy())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from relexify.errors import InputError
 from relexify.neighbours import nearest_others, normalise_rows
 
 __all__ = ["are_distinguishable", "comparable_rows", "map_positions", "neighbours_of_rows"]
@@ -20,6 +21,8 @@ _WIDTH = 128
 """Dimensions that neighbours are searched in."""
 _SKETCH = 1024
 """Wider embeddings are projected at random first, which keeps angles (Johnson and Lindenstrauss)."""
+_LARGEST_EXPONENT = 40
+"""Rows with numbers beyond 2 to this power, or its inverse, are scaled: their squares overflow float32."""
 _KEYS = 50_000
 """Neighbours are searched among this many tokens, the first of the vocabulary."""
 _ITERATIONS, _REPELLED = 150, 5
@@ -31,8 +34,16 @@ def comparable_rows(embedding: np.ndarray) -> np.ndarray:
     """Return rows [n × at most 130] whose angles show which tokens are similar, ordered by falling variance.
 
     The first two columns are the strongest directions; leave them out to compare meanings.
+
+    Raises:
+        InputError: The embedding has NaN or infinite values.
     """
     rows = np.asarray(embedding, np.float32)
+    if not np.isfinite(rows).all():
+        raise InputError("the embedding has NaN or infinite values, so it has no map: relexify check says where")
+    largest = int(np.frexp(np.abs(rows).max(initial=0))[1])
+    if abs(largest) > _LARGEST_EXPONENT:
+        rows = np.ldexp(rows, -largest)
     if rows.shape[1] > _SKETCH:
         projection = np.random.default_rng(0).standard_normal((rows.shape[1], _SKETCH), np.float32)
         rows = rows @ (projection / np.sqrt(_SKETCH, dtype=np.float32))

@@ -61,7 +61,8 @@ class WorkFolder:
         overwrite: bool = False,
     ) -> None:
         self.output = Path(output)
-        self.path = self.output.with_name(f"{self.output.name}.{name}")
+        named = self.output.resolve() if self.output.name in ("", "..") else self.output
+        self.path = named.with_name(f"{named.name}.{name}")
         self.identity: dict[str, Any] = describe(identity or {})
         self.revisions = dict(revisions or {})
         self.overwrite = overwrite

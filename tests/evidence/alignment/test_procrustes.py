@@ -211,3 +211,12 @@ def test_a_saved_rotation_loads_bit_for_bit(tmp_path, measured):
     assert np.array_equal(loaded.target_reduction, rotation.target_reduction)
     assert loaded.source_reduction is None
     assert loaded.summary() == rotation.summary()
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_vectors_that_are_all_zero_have_no_rotation(side):
+    source, target, _ = languages()
+    zero = {"source": source, "target": target}[side]
+    zero.matrix[:] = 0
+    with pytest.raises(EvidenceError, match=f"all {side} words of test.txt have a vector of zeros"):
+        align(source, target, dictionary())

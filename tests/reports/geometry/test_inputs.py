@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from relexify.errors import InputError
 from relexify.pretrained.architecture import usable_length
 from relexify.reports.geometry.inputs import states_of_text
+from relexify.reports.geometry.report import GeometryPlots, plot_geometry
 from tests import pico
 
 
@@ -30,3 +32,15 @@ def test_states_are_those_of_the_text_after_one_start_token_and_words_may_have_m
     assert np.allclose(found.layers[-1][: len(text)], expected, atol=1e-5)
     if family == "decoder":
         assert set(names.values()) == set(lines[0].split())
+
+
+def test_a_model_with_nan_is_not_plotted(tmp_path):
+    model, tokenizer = pico.pair("gpt2")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[3, 3] = torch.nan
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    plots = GeometryPlots(tmp_path / "a.svg", tmp_path / "b.svg", None, tmp_path / "c.svg")
+    with pytest.raises(InputError, match="has NaN or infinite values"):
+        plot_geometry({"model": str(tmp_path / "model")}, plots)
+    assert not (tmp_path / "a.svg").exists()

@@ -244,6 +244,24 @@ def test_tokens_with_equal_embeddings_have_an_atlas_without_a_map(value):
     assert gzip.decompress(atlas.pack())
 
 
+@pytest.mark.parametrize("exponent", [-100, 100])
+def test_huge_and_tiny_embeddings_have_the_map_of_others(exponent):
+    tokenizer = pico.byte_level()
+    mixture = rx.methods.fvt(tokenizer, tokenizer)
+    embedding = np.random.default_rng(0).normal(size=(len(mixture), 16)).astype(np.float32)
+    expected, found = build_atlas(mixture, embedding), build_atlas(mixture, np.ldexp(embedding, exponent))
+    assert (found.neighbours == expected.neighbours).mean() > 0.99
+
+
+def test_an_embedding_with_nan_has_no_map_and_is_called_so():
+    tokenizer = pico.byte_level()
+    mixture = rx.methods.fvt(tokenizer, tokenizer)
+    embedding = np.ones((len(mixture), 16), np.float32)
+    embedding[3, 3] = np.nan
+    with pytest.raises(InputError, match="the embedding has NaN or infinite values, so it has no map"):
+        build_atlas(mixture, embedding)
+
+
 def test_fifty_thousand_tokens_fit_into_five_megabytes():
     atlas = big_atlas(50_000)
     page = render("big", "", [Section("atlas", "Atlas", "x")], data=atlas.pack())

@@ -146,6 +146,7 @@ def main() -> None:
         _move_to_front(option)
     _move_to_front("--processes", has_value=True)
     quieten_libraries()
+    results_as_json(False)  # the help is printed before options are read, and a program may call this twice
     received: list[int] = []
     try:
         _check_arguments(sys.argv[1:])

@@ -15,7 +15,7 @@ from relexify.tokens.editing.extension import Extension, extend_tokenizer
 from relexify.tokens.editing.pruning import prune_tokenizer
 from relexify.tokens.encoding import Encoder, StreamEncoding, encoder_of, separator_of
 from relexify.tokens.forms import Spelling, TokenForm, TokenizerFamily
-from relexify.tokens.growth import growth_of
+from relexify.tokens.growth import growth_of, is_lengthened
 from relexify.tokens.normalisation import normaliser_of
 from relexify.tokens.pieces import encode_sentences, encode_words, source_pieces
 from relexify.tokens.roles import EQUIVALENT_ROLES, ROLES
@@ -55,6 +55,7 @@ __all__ = [
     "extend_tokenizer",
     "growth_of",
     "interleave_lines",
+    "is_lengthened",
     "keep_marks",
     "lower_dotless_i",
     "needs_marks",

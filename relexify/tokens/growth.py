@@ -1,4 +1,4 @@
-"""How much longer a tokenizer may make a text, found from its parts as in `tokenizer.json`, without running them.
+"""How much longer a tokenizer may make a text, found from its parts as in `tokenizer.json`.
 
 A chain of thirty rules that each replace "a" by "aa" makes gigabytes of one letter. Normalisers, pre-tokenisers and
 decoders are such chains. Each character gets a weight, the largest number of characters that the remaining parts can
@@ -9,17 +9,23 @@ make of it, computed from the last part to the first:
 so no rule increases the sum of the weights of a text, and the largest weight of the first part bounds the growth. A
 table of transliterations grows text only as much as its longest entry, because its letters are not those of its
 patterns.
+
+What a regular expression matches is not examined, so the bound of a chain of them is far too large. Such a chain is
+run, one rule after another, so that no rule gets a text that is too long already.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Growth", "growth_of"]
+from tokenizers import Tokenizer
+
+__all__ = ["Growth", "growth_of", "is_lengthened"]
 
 _CLASS = re.compile(r"\[\^?\]?[^\[\]]*\]")
 _ZERO_WIDTH = re.compile(r"[\^$*?|]|\\[bBAzZGKyY]|\{[0,]|\(\)")
@@ -28,6 +34,11 @@ large."""
 _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 _BYTES_PER_CHARACTER = 4
 _FIRST_IDEOGRAPH = "\u2e80"
+_PROBE = (
+    "Aa1 .,:;!?'\"“”„‘’«»…–—-_()[]{}<>@#$%&*+=/\\|~^`°éß\ufdfa中ひ한я\t\n\u00a0\u200b😀 https://a.b/c @user #tag 12:34"
+)
+"""Text with what rules usually look for."""
+_PROBE_LENGTH = 500
 _CEILING = 1e30
 """Weights are cut off here, so that long chains do not overflow."""
 
@@ -49,11 +60,11 @@ def growth_of(part: object) -> Growth:
     alphabet |= {d for c in alphabet for d in unicodedata.normalize("NFKD", c) + c.lower() + c.upper()}
     weights, default, added = dict.fromkeys(alphabet, 1.0), 1.0, 0.0
     for each in reversed(parts):
-        largest = max([default, *weights.values()])
         match each:
             case {"type": "Replace", "pattern": {"String": str(pattern)}, "content": str(content)} if pattern:
                 share = _sum(content, weights, default) / len(pattern)
-                weights |= {c: max(weights[c], share) for c in pattern}
+                weights |= {c: min(max(weights[c], share), _CEILING) for c in pattern}
+                continue  # a table may have thousands of these, so the weights of other characters are not touched
             case {"type": "Replace", "content": str(content)}:
                 size = _sum(content, weights, default)
                 pattern = str((each.get("pattern") or {}).get("Regex", ""))
@@ -65,26 +76,53 @@ def growth_of(part: object) -> Growth:
             case {"type": "ByteLevel"}:
                 # A character becomes as many as it has bytes in UTF-8; a space may be added to each text or word.
                 factor = _BYTES_PER_CHARACTER + (1.0 if each.get("add_prefix_space") else 0.0)
-                weights, default = dict.fromkeys(weights, largest * factor), largest * factor
+                default = factor * max([default, *weights.values()])
+                weights = dict.fromkeys(weights, default)
             case {"type": "Precompiled", "precompiled_charsmap": str(table)}:
-                factor = _longest_entry(table)
-                weights, default = dict.fromkeys(weights, largest * factor), largest * factor
+                default = _longest_entry(table) * max([default, *weights.values()])
+                weights = dict.fromkeys(weights, default)
             case {"type": "BertNormalizer"}:  # puts spaces around ideographs, and lower-cases and decomposes
-                spaces = 2 * _sum(" ", weights, default)
+                spaces, largest = 2 * _sum(" ", weights, default), max([default, *weights.values()])
                 rewritten = ((c, _rewritten(c, weights, default)) for c in weights)
                 weights = {c: weight + (spaces if c >= _FIRST_IDEOGRAPH else 0) for c, weight in rewritten}
                 default = largest + spaces
             case {"type": "NFC" | "NFKC"}:  # also composes, so that a letter becomes any other
-                weights = {c: len(unicodedata.normalize("NFKD", c)) * largest for c in weights}
-                default = largest
+                default = max([default, *weights.values()])
+                weights = {c: len(unicodedata.normalize("NFKD", c)) * default for c in weights}
             case {"type": "NFD" | "NFKD" | "Nmt" | "Lowercase" | "StripAccents"}:
-                weights = {c: _rewritten(c, weights, default) for c in weights}
-                default = largest
+                largest = max([default, *weights.values()])
+                weights, default = {c: _rewritten(c, weights, default) for c in weights}, largest
             case _:  # adds at most a character to a text or word, or splits or shortens it
                 added += 1.0
         weights = {c: min(weight, _CEILING) for c, weight in weights.items()}
         default, added = min(default, _CEILING), min(added, _CEILING)
     return Growth(max([default, *weights.values()]), added)
+
+
+def is_lengthened(normaliser: object, factor: float, added: float) -> bool:
+    """Return whether a normaliser, as in `tokenizer.json`, makes a text of n characters longer than factor · n + added.
+
+    The texts are those that its rules insert or look for, the characters of its regular expressions, and marks, letters
+    and digits. A rule that inserts more than `added` characters counts without being run.
+    """
+    parts = list(_flat(normaliser))
+    texts = {text for each in parts for text in _texts(each)}
+    if any(len(text) > added for text in texts):
+        return True
+    patterns = {str((each.get("pattern") or {}).get("Regex", "")) for each in parts if each.get("type") == "Replace"}
+    probes = {_PROBE, *_PROBE, *texts, *"".join(texts | patterns)} - {""}
+    state = json.loads(Tokenizer.from_str('{"model": {"type": "BPE", "vocab": {}, "merges": []}}').to_str())
+    try:
+        rules = [Tokenizer.from_str(json.dumps(state | {"normalizer": each})).normalizer for each in parts]
+    except Exception:  # of tokenizers, about a damaged rule: it is raised again when the tokenizer is loaded
+        return False
+    for text in [each * count for each in probes for count in (1, _PROBE_LENGTH // len(each)) if count]:
+        normalised, limit = text, factor * len(text) + added
+        for rule in rules:
+            normalised = rule.normalize_str(normalised)
+            if len(normalised) > limit:
+                return True
+    return False
 
 
 def _flat(part: object) -> Iterator[dict[str, Any]]:

@@ -437,6 +437,12 @@ def _expand(
         group, offset = groups[rows, position], column - starts[rows, position]
         keys[:, column] = members[first[group] + offset]
         values[:, column] = similarities[rows, position]
+    # Keys of different groups that are equally similar are ordered by index too.
+    for row in np.flatnonzero((similarities[:, 1:] == similarities[:, :-1]).any(axis=1)):
+        of_row = zip(first[groups[row]], sizes[row], strict=True)
+        found = np.concatenate([members[start : start + size] for start, size in of_row])
+        order = np.lexsort((found, -similarities[row].repeat(sizes[row])))[:columns]
+        keys[row], values[row] = found[order], similarities[row].repeat(sizes[row])[order]
     return keys, values
 
 

@@ -37,6 +37,16 @@ def test_neighbours_equal_a_full_sort(queries, keys, k, seed):
     assert np.array_equal(found, expected)
 
 
+def test_equally_similar_keys_are_in_order_whether_they_are_duplicates_or_not():
+    keys = np.array([[1, 2], [1, -2], [1, 2], [3, 0], [1, -2]])
+    for k in range(1, 6):
+        for device in ("cpu", "cpu:0"):
+            found, similarities = nearest(np.array([[1, 0], [0, 0], [2, 0]]), keys, k, device=device)
+            assert found[[0, 2]].tolist() == [[3, 0, 1, 2, 4][:k]] * 2
+            assert found[1].tolist() == [0, 1, 2, 3, 4][:k]
+            assert not similarities[1].any()
+
+
 def test_blocks_do_not_change_the_result(monkeypatch):
     draw = np.random.default_rng(1)
     left, right = draw.standard_normal((100, 16)), draw.standard_normal((500, 16))

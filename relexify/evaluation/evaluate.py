@@ -19,6 +19,7 @@ from relexify.evaluation.finetuning.run import fine_tune
 from relexify.evaluation.options import EpochTraining, Evaluation, Probing
 from relexify.evaluation.registry import TASKS
 from relexify.evaluation.results import Candidate, SeedResult, TaskResult
+from relexify.grafting import check_own_tokenizer
 from relexify.pretrained.languages import language_folder, needs_language
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.pretrained.names import resolve
@@ -39,6 +40,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
 
     Raises:
         InputError: A file is invalid, or the model cannot be evaluated on the task.
+        VocabularyError: The tokenizer does not belong to the model.
     """
     device = options.device
     if device == "auto":
@@ -49,6 +51,9 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         language_folder(model, options.language) as trained,
         language_folder(model, options.through) if two_languages else nullcontext(options.through) as through,
     ):
+        for each in (trained, through):
+            if each is not None:
+                check_own_tokenizer(each, load_tokenizer(each))
         options = replace(options, device=device, through=None if through is None else str(through))
         data = _read(files, options)
         if repeated := data.repeated_tests:

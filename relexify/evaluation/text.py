@@ -81,7 +81,9 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
 
     Raises:
         InputError: The model or the text cannot be read.
+        VocabularyError: The tokenizer does not belong to the model.
     """
+    from relexify.grafting import check_own_tokenizer
     from relexify.pretrained.languages import load_for_language
     from relexify.scoring import RELIABLE_BYTES, bits_per_byte_of_words, language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
@@ -90,6 +92,7 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     options = options or TextScoring()
     lines = Corpus.open(held_out).sample_bytes(options.limit).split("\n")
     loaded, tokenizer = load_for_language(model, options.language)
+    check_own_tokenizer(model, tokenizer)
     loaded = loaded.to(options.device)
     window, batch = options.length, options.batch
     scores: tuple[Score, ...]

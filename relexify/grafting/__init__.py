@@ -5,6 +5,7 @@ identifiers.py   ids of special tokens in the configs
 unigram.py       give the grafted model the unigram distribution of its text
 unigram_text.py  the text in which this distribution is counted and tested
 check.py         check the folder of a grafted model
+vocabulary.py    whether a graft still has the tokenizer that its embeddings were built for
 pruning.py       remove the tokens that a text never uses
 swap.py          use a model that was fine-tuned in one language to read another
 """
@@ -21,6 +22,7 @@ from relexify.grafting.unigram import (
     find_unigram_prior,
 )
 from relexify.grafting.unigram_text import sample_paragraphs
+from relexify.grafting.vocabulary import check_own_tokenizer
 
 __all__ = [
     "CheckResult",
@@ -31,6 +33,7 @@ __all__ = [
     "UnigramReport",
     "add_unigram_prior",
     "check",
+    "check_own_tokenizer",
     "check_roles",
     "count_read_tokens",
     "find_unigram_prior",

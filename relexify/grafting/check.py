@@ -18,6 +18,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 
 from relexify.errors import InputError, RelexifyError, first_line
 from relexify.grafting.graft import PRECOMPUTED, GraftReport, is_tied, read_report
+from relexify.grafting.vocabulary import describe_other_tokens
 from relexify.mixture import MIXTURE_FILE, Fallback, Mixture, Origin
 from relexify.neighbours import normalise_rows
 from relexify.pretrained.architecture import (
@@ -124,14 +125,8 @@ def _compare_sizes(
         yield f"the mixture has {len(mixture)} tokens, and the graft {report.tokens}"
     if len(vocabulary) != report.tokens:
         yield f"the tokenizer has {len(vocabulary)} tokens, and the graft {report.tokens}"
-    differing = [
-        f"{id}: {found!r} instead of {expected!r}"
-        for id, (found, expected) in enumerate(zip(vocabulary.tokens, mixture.target_tokens, strict=False))
-        if found != expected
-    ]
-    if differing:
-        ids = count_of(len(differing), "id of the tokenizer stands", "ids of the tokenizer stand")
-        yield f"{ids} for {'another token' if len(differing) == 1 else 'other tokens'} ({_listed(differing)})"
+    if other := describe_other_tokens(vocabulary.tokens, mixture.target_tokens):
+        yield other
 
 
 def _nonfinite(model: PreTrainedModel, vocabulary: Vocabulary) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relexify.pretrained.loading import headed_meta_model, meta_model
+from relexify.pretrained.loading import headed_meta_model
 from relexify.progress import count_of, describe_estimate
 from relexify.text import Corpus, TextInput
 from relexify.training.cost.here import seconds_here
+from relexify.training.job import load_valid
 from relexify.training.options import Training
 from relexify.training.plan import plan_stages
 from relexify.training.trainable import check_trainable
@@ -24,7 +25,7 @@ def planned_training(
     held_out: TextInput | None = None,
     add_head: bool = False,
 ) -> list[tuple[str, object]]:
-    """Validate what needs the model's config and the text, and return what a training would do, by subject.
+    """Validate the model and the text, and return what a training would do, by subject.
 
     Args:
         model: As for `load_model`.
@@ -35,9 +36,11 @@ def planned_training(
         add_head: Whether a language-modelling head is added first.
 
     Raises:
-        InputError: There is no such model, it cannot be trained as requested, or nothing is left of the text.
+        InputError: There is no such model, it is damaged or cannot be trained as requested, or nothing is left of the
+            text.
+        VocabularyError: The tokenizer does not belong to the model.
     """
-    shape = headed_meta_model(model) if add_head else meta_model(model)
+    shape = headed_meta_model(model) if add_head else load_valid(model)[0]
     check_trainable(shape, training)
     seconds = seconds_here(shape, training)
     left_out = Corpus.open(corpus).without(Corpus.open(held_out)).describe_left_out() if held_out is not None else ""
@@ -63,4 +66,4 @@ def planned_training(
 def _describe_time(seconds: float | None) -> str:
     if seconds is None:
         return "estimated after the first steps"
-    return f"{describe_estimate(seconds)} on this machine, without scores" if seconds else "less than a minute"
+    return f"{describe_estimate(seconds) if seconds else 'less than a minute'} on this machine, without scores"

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import InputError
+from relexify.grafting import check_own_tokenizer
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import add_next_sentence_head, load_model, load_tokenizer
 from relexify.pretrained.runtime.quiet import save_model
+from relexify.pretrained.runtime.runnable import check_finite
 from relexify.pretrained.tokenizers import save_tokenizer
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.notes import inherited_notes
@@ -28,7 +30,7 @@ from relexify.training.options import Training
 from relexify.training.precision import cast_for_training
 from relexify.training.trainable import check_trainable
 
-__all__ = ["TrainingJob", "language_model_job", "source_notes"]
+__all__ = ["TrainingJob", "language_model_job", "load_valid", "source_notes"]
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,10 @@ def language_model_job(
     """
     notes, processes = source_notes(source), started_processes()
     with processes.main_process_first():
-        model, tokenizer = load_model(source), load_tokenizer(source)
+        model, tokenizer = load_valid(source)
     dtype = model.dtype
     check_trainable(model, training)
     model = cast_for_training(model, training)
-    check_fit(model, tokenizer)
     extension = notes.get("extension") if training.keep_rows else None
     if training.keep_rows and not extension:
         raise InputError(
@@ -114,6 +115,24 @@ def language_model_job(
         kept_rows=len(vocabulary_of(tokenizer)) - int(extension["added"]) if extension else 0,
         command=_record_command(corpus, held_out, training),
     )
+
+
+def load_valid(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """Load a model to train and its tokenizer, and validate that they belong together and that no weight is NaN.
+
+    Args:
+        source: As `model` of `train`.
+
+    Raises:
+        InputError: The model cannot be loaded, or a weight is NaN or infinite.
+        VocabularyError: The tokenizer does not belong to the model.
+    """
+    model, tokenizer = load_model(source), load_tokenizer(source)
+    check_fit(model, tokenizer)
+    check_own_tokenizer(source, tokenizer)
+    if started_processes().is_main_process:  # with FSDP, only this one may have the weights
+        check_finite(model)
+    return model, tokenizer
 
 
 def source_notes(source: str | Path) -> dict[str, Any]:

@@ -19,7 +19,6 @@ import torch
 
 from relexify.errors import InputError
 from relexify.pretrained.runtime.quiet import save_model
-from relexify.pretrained.runtime.runnable import check_finite
 from relexify.progress import count_of, describe_estimate
 from relexify.steps import snapshot_folder
 from relexify.storage.documents import write_documents
@@ -117,8 +116,6 @@ def run_training(
         raise InputError("`source_corpus` of a training is for one model that reads both languages: leave it out")
     if training.keep_rows and not job.kept_rows:
         raise InputError("`keep_rows` is for a model whose vocabulary was extended: leave it out")
-    if is_main:  # FSDP may load the weights in one process only
-        check_finite(job.model)
     # The batch first, because learning rates depend on it; both decide what the stages are.
     training = fit_batch_to_text(training, job.data.count, processes.num_processes)
     training = fill_in_options(training, job.model)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from relexify.errors import InputError
+from relexify.grafting import check_own_tokenizer
 from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
+from relexify.pretrained.runtime.runnable import check_finite
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
 from relexify.systems.bilingual.model import MEMBERS, BilingualModel
@@ -96,7 +98,10 @@ def _bilingual_job(
     for language in languages:
         check_language_model(model.for_language(language), training)
         check_fit(model.for_language(language), bundle.tokenizers[language])
+    check_own_tokenizer(target, bundle.tokenizers[second])
     check_stages(model, training)
+    if processes.is_main_process:  # with FSDP, only this one may have the weights
+        check_finite(model)
     data: dict[str, LanguageData] = {}
     for language, (text, scored_on) in texts.items():
         member, tokenizer = model.for_language(language), bundle.tokenizers[language]

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model, meta_model
+from relexify.pretrained.runtime.runnable import check_finite
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.systems.trelm.data.batches import TARGET_INDEX, InLanguage, PairBatches
@@ -260,6 +261,8 @@ def _phase_job(
     dtype, loaded = loaded.dtype, loaded.float()
     check_trainable(loaded, training)
     check_tokenizers(loaded, tokenizers)
+    if processes.is_main_process:  # with FSDP, only this one may have the weights
+        check_finite(loaded)
     with processes.main_process_first():
         data, identity = open_text(loaded, tokenizers, training)
     sizes = {  # amount of held-out text, by language

@@ -211,10 +211,9 @@ def _accept_evidence(start: Start) -> Verdict | None:
     if not passed:
         return None
     baselines = ""
-    if start.best_baseline is not None:
-        is_small = start.gain is not None and start.gain < GAIN
-        small_gain = start.gain if is_small else None
-        baselines = texts.describe_baseline_score(start.best_baseline, small_gain=small_gain, has_prior=start.has_prior)
+    if scores := start.baseline_scores:
+        small_gain = start.gain if start.gain is not None and start.gain < GAIN else None
+        baselines = texts.describe_baseline_scores(scores, small_gain=small_gain, has_prior=start.has_prior)
     return _doubt_tokenizer(start, Verdict("good", texts.join(passed, texts.compare_with_original(start), baselines)))
 
 
@@ -227,7 +226,7 @@ def _doubt_dictionary(start: Start) -> Verdict | None:
         return None
     best, own, compared = start.best_baseline, start.own_score, ""
     if best is not None and own is not None and best < own:
-        compared = texts.explain_better_baseline(best, own)
+        compared = texts.explain_better_baseline(start.baseline_scores, own)
     return Verdict("open", texts.join(doubt, compared))
 
 

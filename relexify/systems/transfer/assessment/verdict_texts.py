@@ -17,7 +17,7 @@ __all__ = [
     "ask_for_evidence",
     "compare_with_original",
     "describe_baseline",
-    "describe_baseline_score",
+    "describe_baseline_scores",
     "describe_bitext",
     "describe_gain",
     "describe_known_language",
@@ -186,27 +186,31 @@ def expect_without_dictionary(own: float) -> str:
     )
 
 
-def describe_baseline_score(best: float, *, small_gain: float | None, has_prior: bool) -> str:
+def describe_baseline_scores(baselines: Mapping[str, float], *, small_gain: float | None, has_prior: bool) -> str:
     """Say how rows without evidence score, and what a gain over them says if it is small.
 
     Args:
-        best: The better one of the baseline scores.
+        baselines: Bits per byte of rows without evidence, by name; not empty.
         small_gain: The gain if it is small or negative, else None.
         has_prior: Whether they have a unigram prior.
     """
     known = ", which know how often the text has each token" if has_prior else ""
-    others = f"Rows without evidence (random or shuffled{known}) need {best:.3f}."
+    others = f"Without evidence, it needs {_list_scores(baselines)}{known}."
     if small_gain is None:
         return others
-    less = "they need less" if small_gain < 0 else "they need hardly more"
-    return f"{others} That {less} is common and says little: rows from evidence usually lead early in training."
-
-
-def explain_better_baseline(best: float, own: float) -> str:
-    """Say that rows without evidence score better than those from a doubtful dictionary, and what that means."""
+    less = "less" if small_gain < 0 else "hardly more"
     return (
-        f"Rows without evidence need less before training ({best:.3f}, against {own:.3f} bits per byte). This is "
-        "common, and does not predict which are better after training."
+        f"{others} That it needs {less} with {_best(baselines)} is common and says little: rows from evidence usually "
+        "lead early in training."
+    )
+
+
+def explain_better_baseline(baselines: Mapping[str, float], own: float) -> str:
+    """Say that rows without evidence score better than those from a doubtful dictionary, and what that means."""
+    best = _best(baselines)
+    return (
+        f"Before training, the model needs less with {best} ({min(baselines.values()):.3f}, against {own:.3f} bits per "
+        "byte). This is common, and does not predict which are better after training."
     )
 
 
@@ -220,10 +224,10 @@ def compare_with_original(start: Start, *, is_known: bool = False) -> str:
     own, original = start.own_score, start.original_score
     if own is None or original is None or start.text is None:
         return ""
-    ratio = start.text.target_tokens / max(1, start.text.source_tokens)
-    compared = f"Before any training, the model needs {own:.3f} bits per byte and {ratio:.0%} of the tokens"
+    tokens = f"{start.text.target_tokens:,} tokens for the text instead of {start.text.source_tokens:,}"
+    compared = f"Before any training, the model needs {own:.3f} bits per byte, and {tokens}"
     if is_known:
-        compared = f"It needs {ratio:.0%} of the tokens"
+        compared = f"It needs {tokens}"
     if own < original:
         return f"{compared}; the original model needs {original:.3f} bits per byte."
     return f"{compared}; the original model still needs less, {original:.3f}, so train the new one before you use it."
@@ -287,6 +291,10 @@ def describe_rare_tokens(tokens: int, size: int) -> str:
         f"than five times in it, too rarely to be learnt. Give more text, {format_size(BYTES_PER_TOKEN * tokens)} or "
         f"more{or_fewer}."
     )
+
+
+def _best(baselines: Mapping[str, float]) -> str:
+    return BASELINES[min(baselines, key=lambda name: baselines[name])]
 
 
 def _list_scores(baselines: Mapping[str, float]) -> str:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from relexify.storage.runs.checkpoints import SEAL
@@ -220,6 +221,39 @@ def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_t
         outcome = relexify("train", transferred[0], tmp_path / "out", "--corpus", corpus, *SHORT, "--dry-run")
         assert outcome.status == 0, outcome.err
         assert ("check that it is in the language of the transfer" in outcome.err) == warned, outcome.err
+
+
+@pytest.mark.parametrize("verb", ["train", "train --dry-run", "evaluate"])
+def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, tmp_path, verb):
+    folder = tmp_path / "graft"
+    shutil.copytree(transferred[0], folder)
+    file = folder / "tokenizer.json"
+    content = json.loads(file.read_text())
+    vocabulary = content["model"]["vocab"]
+    special = {entry["content"] for entry in content["added_tokens"]}
+    tokens = [token for token in vocabulary if token not in special]
+    vocabulary.update(zip(tokens, [vocabulary[token] for token in reversed(tokens)], strict=True))
+    file.write_text(json.dumps(content))
+    name, *flags = verb.split()
+    given = ("--held-out", world.corpus) if name == "evaluate" else (tmp_path / "out", "--corpus", world.corpus, *SHORT)
+    outcome = relexify(name, folder, *given, *flags)
+    assert outcome.status == 2
+    assert "is not the one that the embeddings were built for" in outcome.err
+    assert f"relexify check {folder}" in outcome.err.replace("\n", " ")
+    (folder / "mixture.safetensors").unlink()
+    assert relexify(name, folder, *given, *flags).status == 0
+
+
+@pytest.mark.parametrize("flag", ["--dry-run", "--overwrite"])
+def test_a_model_with_nan_is_rejected_before_training_and_in_a_dry_run(world, tmp_path, flag):
+    folder = tmp_path / "broken"
+    shutil.copytree(world.gpt2, folder)
+    weights = load_file(folder / "model.safetensors")
+    weights["transformer.h.0.ln_1.weight"][3] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    outcome = relexify("train", folder, tmp_path / "out", "--corpus", world.corpus, *SHORT, flag)
+    assert outcome.status == 2
+    assert "transformer.h.0.ln_1.weight of GPT2LMHeadModel has NaN or infinite values" in outcome.err
 
 
 def test_a_dry_run_says_how_to_measure_the_time(world, tmp_path):

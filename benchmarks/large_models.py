@@ -75,7 +75,7 @@ def measure(size: str, folder: Path, options: argparse.Namespace) -> None:
     if options.dictionary:
         command += ["--dictionary", str(folder / "dictionary.tsv")]
     if options.score:
-        command += ["--set", f"score_bytes={options.score}"]
+        command += ["--set", f"held_out_bytes={options.score}"]
     else:
         command += ["--set", "score=false", "--set", "unigram_prior=false"]
     start = time.perf_counter()

@@ -126,7 +126,7 @@ def measure(options: Transfer, method: str, folder: Path) -> dict[str, object]:
     add_prior(chosen, result, prior_text(chosen, model, evidence))
     score = None
     if not stands_in:
-        text = evidence.held_out.sample_bytes(sample_size(chosen.score_bytes, chosen.device))
+        text = evidence.held_out.sample_bytes(sample_size(chosen.held_out_bytes, chosen.device))
         score = bits_per_byte(result.model, target, text).value
     return {"score": score, "seconds": seconds, "peak_gb": peak}
 

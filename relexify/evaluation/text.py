@@ -24,7 +24,7 @@ class TextScoring:
     """Options of scoring a model on text.
 
     Attributes:
-        limit: Bytes of the text to score on.
+        held_out_bytes: Bytes of the text to score on, in whole lines.
         length: Tokens that the model sees at once.
         batch: Windows scored at a time.
         masking: How tokens of a masked language model are masked: `strided` (several per pass), `single` (one token at
@@ -34,7 +34,7 @@ class TextScoring:
         device: Where to compute.
     """
 
-    limit: int = 400_000
+    held_out_bytes: int = 400_000
     length: int = 512
     batch: int = 8
     masking: Literal["strided", "single", "words"] = "strided"
@@ -43,14 +43,14 @@ class TextScoring:
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        for name, least, most in (("limit", 1, 2**40), ("length", 2, 2**20), ("batch", 1, 2**20)):
+        for name, least, most in (("held_out_bytes", 1, 2**40), ("length", 2, 2**20), ("batch", 1, 2**20)):
             check_number(name, getattr(self, name), least, most)
         if self.masking not in ("strided", "single", "words"):
             raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
 
 
 def explain_size(held_out: TextSource, options: TextScoring) -> str:
-    """Say which part of a held-out text is scored: all of it, or what fits into the limit.
+    """Say which part of a held-out text is scored: all of it, or as much as was asked for.
 
     Args:
         held_out: As for `score_text`.
@@ -59,12 +59,12 @@ def explain_size(held_out: TextSource, options: TextScoring) -> str:
     from relexify.text import Corpus
 
     text = Corpus.open(held_out)
-    if text.fits(options.limit):
+    if text.fits(options.held_out_bytes):
         return "Scored on all of the held-out text."
-    of_files = ", in equal shares of its files" if len(text.sources) > 1 else ""
+    shares = ", in equal shares of its files" if len(text.sources) > 1 else ""
     return (
-        f"Scored on the first whole lines of the held-out text that fit into {options.limit:,} bytes{of_files} (--set "
-        "limit=N). The next line is left out, or cut if those before it fill less than half of this."
+        f"Scored on the first whole lines of the held-out text that fit into {options.held_out_bytes:,} bytes{shares} "
+        "(--set held_out_bytes=N). The next line is left out, or cut if those before it fill less than half of this."
     )
 
 
@@ -90,7 +90,7 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     from relexify.text import Corpus
 
     options = options or TextScoring()
-    lines = Corpus.open(held_out).sample_bytes(options.limit).split("\n")
+    lines = Corpus.open(held_out).sample_bytes(options.held_out_bytes).split("\n")
     loaded, tokenizer = load_for_language(model, options.language)
     check_own_tokenizer(model, tokenizer)
     loaded = loaded.to(options.device)

@@ -1,12 +1,13 @@
 """Score a language model on text: bits per byte and perplexity.
 
 score.py          one measured number, and how it is formatted
+sample.py         how much of a held-out text is scored, and whether that is enough
 bits.py           score a model of any architecture
 windows.py        split held-out text into windows in which every token is predicted once
 masked_words.py   predict whole words, to compare masked language models with different vocabularies
 
-All files except score.py need torch. Their names are imported at first use, so that a report can read scores without
-it.
+All files except score.py and sample.py need torch. Their names are imported at first use, so that a report can read
+scores without it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from relexify.scoring.sample import report_sample_size, sample_size, warn_about_short_sample
 from relexify.scoring.score import (
     FEWEST_BYTES,
     RELIABLE_BYTES,
@@ -26,7 +28,7 @@ from relexify.scoring.score import (
 if TYPE_CHECKING:
     from relexify.scoring.bits import bits_per_byte, bits_per_word, bits_per_word_of, language_model_scores, scores_of
     from relexify.scoring.masked_words import bits_per_byte_of_words
-    from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows, report_sample_size, sample_size
+    from relexify.scoring.windows import MASK_STRIDE, HeldOut, held_out_windows
 
 __all__ = [
     "FEWEST_BYTES",
@@ -46,6 +48,7 @@ __all__ = [
     "report_sample_size",
     "sample_size",
     "scores_of",
+    "warn_about_short_sample",
 ]
 
 _MODULES = {
@@ -57,8 +60,6 @@ _MODULES = {
     "bits_per_word_of": "bits",
     "held_out_windows": "windows",
     "language_model_scores": "bits",
-    "report_sample_size": "windows",
-    "sample_size": "windows",
     "scores_of": "bits",
 }
 

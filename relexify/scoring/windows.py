@@ -18,24 +18,19 @@ from transformers import PreTrainedTokenizerFast
 from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED, Architecture, encoder_frame
 from relexify.pretrained.text_start import begin_windows, extra_length, text_start
-from relexify.progress import ONCE
 from relexify.scoring.score import WINDOW
-from relexify.text import Corpus, make_encodable
+from relexify.text import make_encodable
 from relexify.tokens import copy_backend, encoder_of, normaliser_of, separator_of
 
 __all__ = [
     "MASK_STRIDE",
     "HeldOut",
     "held_out_windows",
-    "report_sample_size",
-    "sample_size",
     "warn_about_dropped",
     "warn_about_normalisation",
     "warn_about_unknown",
 ]
 
-GPU_BYTES, CPU_BYTES = 400_000, 8_192
-"""Bytes of held-out text to score on by default, with CUDA and without."""
 MASK_STRIDE = 7
 """For a masked language model, one token in this many is masked at a time: about the 15 % that it was trained with."""
 UNKNOWN_SHARE = 0.01
@@ -106,39 +101,6 @@ def held_out_windows(
     else:
         inputs, labels = _encoder_windows(tokenizer, stream, separator, length, mask_stride)
     return HeldOut(inputs, labels, int((labels != IGNORED).sum()), size)
-
-
-def sample_size(requested: int | None, device: str) -> int:
-    """Return the number of bytes of held-out text to score on: as requested, or 400,000 with CUDA and 8,192 without.
-
-    On the same device, transfer and training have the same default, so that the first score of a training run is that
-    of the transfer. Training supports only CUDA GPUs; with any other GPU, it scores on the CPU.
-
-    Between 4,096 and 32,768 bytes of Swahili, the score of a model varies by up to 0.08 bits per byte, but the
-    difference between a good and a useless dictionary varies by only 0.015; on 8,192 bytes, it is within 0.007 of the
-    difference on 32,768 bytes.
-    """
-    return requested or (GPU_BYTES if device.startswith("cuda") else CPU_BYTES)
-
-
-def report_sample_size(held_out: Corpus, requested: int | None, device: str, option: str) -> None:
-    """Log that only a part of a held-out text is scored, if that is because there is no CUDA.
-
-    Args:
-        held_out: The text.
-        requested: As for `sample_size`.
-        device: As for `sample_size`.
-        option: The name of the option that sets another number.
-    """
-    if requested is None and not device.startswith("cuda") and not held_out.fits(CPU_BYTES):
-        logger.info(
-            "only %s bytes of the held-out text are scored, because scoring takes long without CUDA (%s with it); `%s` "
-            "sets another number",
-            f"{CPU_BYTES:,}",
-            f"{GPU_BYTES:,}",
-            option,
-            extra=ONCE,
-        )
 
 
 def warn_about_unknown(tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -> None:

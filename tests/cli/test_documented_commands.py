@@ -26,13 +26,13 @@ from tests.pages import PAGES, commands, name_of
 COMMANDS: Any = typer.main.get_command(app)
 TRAINING = ("--steps", "2", "--batch", "4", "--length", "16", "--set", "report_to=[]")
 SHORT = {
-    "transfer": ("--vocab-size", "400", "--set", "score_bytes=500"),
+    "transfer": ("--vocab-size", "400", "--set", "held_out_bytes=500"),
     "train": TRAINING,
     "bilingual": TRAINING,
     "align": ("--overwrite",),
     "geometry": ("--overwrite",),
     "advise": (
-        *("--method", "fvt", "--vocab-size", "400", "--set", "score_bytes=500", "--overwrite"),
+        *("--method", "fvt", "--vocab-size", "400", "--set", "held_out_bytes=500", "--overwrite"),
         *("--steps", "1", "--batch", "2", "--length", "16"),
     ),
     "run": ("--set", "model=gpt2", "--set", "transfer.vocab_size=400", "--set", "training.length=16"),

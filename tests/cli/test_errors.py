@@ -79,11 +79,6 @@ OPTIONS = {
     "tokens that nothing adds": (("--added-tokens", 500), "--added-tokens", "--keep-source"),
     "setting without a value": (("--set", "vocab_size"), "write vocab_size=VALUE"),
     "setting of another verb": (("--set", "training.steps=5"), "--set training.steps is for the table [training]"),
-    "setting by its name elsewhere": (
-        ("--set", "held_out_bytes=500"),
-        "'held_out_bytes'",
-        "here it is called 'score_bytes'",
-    ),
     "unknown option": (("--neighbors", 5), "No such option", "--help"),
     "option of other verbs": (("--patience", 5), "--patience is an option of train, bilingual, but not of"),
     "training by the wrong verb": (("--steps", 5), "--steps is not an option of", "a transfer trains nothing"),
@@ -263,7 +258,6 @@ def test_options_of_a_task_are_not_ignored_without_one(world, rejects):
     scoring = ("evaluate", world.gpt2, "--held-out", world.corpus)
     for option in (("--data", world.corpus.parent), ("--seeds", 3), ("--probe",), ("--details",)):
         rejects((*scoring, *option), f"{option[0]} is for a task", "--task")
-    rejects((*scoring, "--set", "held_out_bytes=500"), "[evaluate]", "here it is called 'limit'")
 
 
 def test_vectors_of_two_widths_need_reduce(world, tmp_path, rejects):

@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
                 corpus=str(root / "text.txt"),
                 method="fvt",
                 vocab_size=350,
-                score_bytes=300,
+                held_out_bytes=300,
                 language="sw",
             )
         )

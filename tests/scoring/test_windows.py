@@ -220,10 +220,10 @@ def test_the_log_says_why_only_a_part_of_the_text_is_scored_and_which_option_cha
     requested, device, size, is_said, caplog
 ):
     with caplog.at_level(logging.INFO, "relexify"):
-        report_sample_size(Corpus.from_lines(["x" * 99] * (size // 100)), requested, device, "score_bytes")
+        report_sample_size(Corpus.from_lines(["x" * 99] * (size // 100)), requested, device)
     said = (
         "only 8,192 bytes of the held-out text are scored, because scoring takes long without CUDA (400,000 with it); "
-        "`score_bytes` sets another number"
+        "`held_out_bytes` sets another number"
     )
     assert caplog.messages == [said] * is_said
 

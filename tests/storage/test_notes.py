@@ -49,7 +49,7 @@ def model(tmp_path_factory) -> Path:
                 corpus=str(root / "text.txt"),
                 method="fvt",
                 vocab_size=300,
-                score_bytes=300,
+                held_out_bytes=300,
             )
         )
     notes = read_notes(root / "model")

@@ -12,7 +12,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertForPreTraining
 
+from relexify.methods.fvt import fvt
 from relexify.mixture import MIXTURE_FILE
+from relexify.pretrained.loading import load_tokenizer
 from relexify.storage.files import MARKER
 from relexify.text import Corpus
 from relexify.training.results.curve import Curve
@@ -121,11 +123,12 @@ def test_notes_of_a_graft_are_kept(run_of):
     run = run_of()
     source = run.folder / "graft"
     shutil.copytree(run.source, source)
-    (source / MIXTURE_FILE).write_bytes(b"a mixture")
+    tokenizer = load_tokenizer(source)
+    written = fvt(tokenizer, tokenizer).save(source / MIXTURE_FILE).read_bytes()
     (source / MARKER).write_text(json.dumps({"method": "wechsel", "seed": 3}))
     replace(run, source=source).train(SHORT)
     notes = json.loads((run.output() / MARKER).read_text())
-    assert (run.output() / MIXTURE_FILE).read_bytes() == b"a mixture"
+    assert (run.output() / MIXTURE_FILE).read_bytes() == written
     assert (notes["method"], notes["seed"], notes["trained_from"]) == ("wechsel", 3, str(source))
     assert (notes["training"]["steps"], notes["training"]["selected_step"]) == (4, 4)
     assert not notes["training"]["from_trained"]

@@ -27,8 +27,8 @@ class Advise:
     """What advice is based on.
 
     Attributes:
-        transfer: The model, the text and the evidence; its method does not matter, its `score_bytes` are the held-out
-            text to score on, and its `output` is the folder of the trials.
+        transfer: The model, the text and the evidence; its method does not matter, its `held_out_bytes` are scored, and
+            its `output` is the folder of the trials.
         methods: The methods to try; if empty, all that the evidence suffices for and that need no training themselves.
         steps: Optimiser steps of each training; with 0, nothing is trained, and held-out words rank the methods.
         batch: Sequences per step.

@@ -179,7 +179,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
         length=options.length,
         evaluate_every=options.steps,
         # The same text as for the original model, even if the training uses another device.
-        held_out_bytes=sample_size(transfer.score_bytes, transfer.device),
+        held_out_bytes=sample_size(transfer.held_out_bytes, transfer.device),
         seed=transfer.seed,
     )
     subsamples = () if subsample is None else (subsample,)
@@ -230,8 +230,8 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
     check_roles(source, target, needed_roles(model))
     left_out = _build_all(options, runs, model, source)
     inputs = method_inputs(transfer, evidence, model, source, target)
-    report_sample_size(evidence.held_out, transfer.score_bytes, transfer.device, "score_bytes")
-    sample = evidence.held_out.sample_bytes(sample_size(transfer.score_bytes, transfer.device))
+    report_sample_size(evidence.held_out, transfer.held_out_bytes, transfer.device)
+    sample = evidence.held_out.sample_bytes(sample_size(transfer.held_out_bytes, transfer.device))
     text, counts = cover_text(sample, source, target, row_origins(fvt(source, target)))
     extended = None
     if evidence.source_corpus is not None:

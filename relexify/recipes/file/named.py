@@ -34,7 +34,8 @@ def find_recipe(name: str | Path) -> Path:
     if path.is_file() or path.suffix or len(path.parts) != 1:
         return path
     if str(name) not in known:
-        raise InputError(f"there is neither a file nor a recipe {str(name)!r}: {suggestion(str(name), known)}")
+        remedy = suggestion(str(name), known, listed_by="relexify recipes")
+        raise InputError(f"there is neither a file nor a recipe {str(name)!r}: {remedy}")
     return known[str(name)]
 
 

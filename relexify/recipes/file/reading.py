@@ -40,8 +40,6 @@ Options = TypeVar("Options")
 Part = TypeVar("Part", str, int)
 Value = TypeVar("Value")
 
-_BYTES_TO_SCORE = frozenset({"score_bytes", "held_out_bytes", "limit"})
-"""Keys of several tables with one meaning: the bytes of held-out text to score on."""
 _EXPECTED = {bool: "true or false", int: "a whole number", str: "text in quotes", list: "a list", dict: "a table"}
 
 
@@ -268,8 +266,6 @@ def _unknown_key(key: str, known: Collection[str]) -> UnknownKey:
     if key in ELSEWHERE:
         return UnknownKey(key, f"{key} does not belong in", ELSEWHERE[key])
     problem, remedy = f"there is no key {key[:80]!r} in", suggestion(key, known, listed_by="relexify options")
-    if key in _BYTES_TO_SCORE and (same := _BYTES_TO_SCORE.intersection(known)):
-        remedy = f"here it is called {min(same)!r}"
     return UnknownKey(key, problem, remedy)
 
 

@@ -30,7 +30,7 @@ from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
-from relexify.scoring import FEWEST_BYTES, RELIABLE_BYTES
+from relexify.scoring import warn_about_short_sample
 from relexify.storage.files import check_output, format_size
 from relexify.storage.inputs import check_inputs
 from relexify.storage.notes import output_notes, read_notes
@@ -66,7 +66,7 @@ _RANGES = {
     "neighbours": (1, 2**31 - 1),
     "pad_to_multiple_of": (1, 2**16),
     "seed": (0, LARGEST_SEED),
-    "score_bytes": (1, 2**40),
+    "held_out_bytes": (1, 2**40),
 }
 
 _MISSING: Mapping[InputKind, tuple[str, str]] = {
@@ -164,7 +164,7 @@ def check_transfer(options: Transfer, *, report_unused: bool = True) -> Evidence
     _report_word_list(evidence.corpus)
     _report_rare_tokens(options, evidence.corpus)
     if options.score:
-        _report_short_sample(options, evidence.held_out)
+        warn_about_short_sample(evidence.held_out, options.held_out_bytes)
     if report_unused:
         _report_unused(options)
     needs_links = METHODS[options.method].takes("bitext") and evidence.links is None
@@ -283,24 +283,6 @@ def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
         f"{options.vocab_size:,}",
         format_size(least),
         or_fewer,
-    )
-
-
-def _report_short_sample(options: Transfer, held_out: Corpus) -> None:
-    """Warn if the text to score on is too short for reliable scores, or for a verdict."""
-    # A sample has half of its limit at least, unless the text is shorter.
-    sample = held_out.sample_bytes(options.score_bytes or 2 * RELIABLE_BYTES)
-    size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, as it is scored
-    if size >= RELIABLE_BYTES:
-        return
-    has_more = options.score_bytes is not None and not held_out.fits(options.score_bytes)
-    logger.warning(
-        "only %s bytes of held-out text are scored, too few %s: %s",
-        f"{size:,}",
-        "for a verdict" if size < FEWEST_BYTES else "to rely on the scores",
-        f"score more of it (`score_bytes={2 * RELIABLE_BYTES}`)"
-        if has_more
-        else f"give {RELIABLE_BYTES:,} bytes or more as `held_out`",
     )
 
 

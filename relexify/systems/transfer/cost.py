@@ -193,7 +193,7 @@ def _forward_passes(
         return prior, 0.0, 0
     known = [] if texts is None else known_scores(options, target, texts)
     baselines = sum(name not in known for name in BASELINES if name != ORIGINAL)
-    sample = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+    sample = evidence.held_out.sample_bytes(sample_size(options.held_out_bytes, options.device))
     length = min(WINDOW, usable_length(model) or WINDOW)
     copies = MASK_STRIDE if kind == "encoder" else 1  # of each window, with other tokens masked
     own, new = (copies * _count_tokens(sample, tokenizer, length) for tokenizer in tokenizers)

@@ -109,7 +109,7 @@ def run_transfer(
 
     source = _load_source(options, evidence)
     if options.score:
-        report_sample_size(evidence.held_out, options.score_bytes, options.device, "score_bytes")
+        report_sample_size(evidence.held_out, options.held_out_bytes, options.device)
     texts = examined_text(options, evidence, source.model, source.tokenizer)
 
     known = known_tokenizer(options, source.tokenizer, evidence)

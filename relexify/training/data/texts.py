@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from relexify.pretrained.architecture import Architecture, architecture_of
 from relexify.progress import ONCE
-from relexify.scoring import HeldOut, held_out_windows, report_sample_size, sample_size
+from relexify.scoring import HeldOut, held_out_windows, report_sample_size, sample_size, warn_about_short_sample
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource
 from relexify.tokens import encoder_of
 from relexify.training.data.batches import Batches, Blocks, MixedTexts
@@ -149,7 +149,8 @@ def held_out_data(
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
     text, device = Corpus.open(held_out), "cuda" if torch.cuda.is_available() else "cpu"
-    report_sample_size(text, training.held_out_bytes, device, "held_out_bytes")
+    report_sample_size(text, training.held_out_bytes, device)
+    warn_about_short_sample(text, training.held_out_bytes)
     lines = text.sample_bytes(sample_size(training.held_out_bytes, device)).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 

@@ -89,7 +89,7 @@ def test_methods_that_cannot_be_built_are_left_out_unless_they_were_named(tmp_pa
         str(tmp_path / "text.txt"),
         dictionary=tmp_path / "pairs.tsv",
         vocab_size=330,
-        score_bytes=500,
+        held_out_bytes=500,
     )
     with pytest.raises(EvidenceError, match="no word alike"):
         run_advise(Advise(transfer, methods=("ramen-vectors",)))
@@ -118,7 +118,7 @@ def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tm
         str(tmp_path / "text.txt.gz"),
         dictionary=tmp_path / "pairs.tsv",
         vocab_size=500,
-        score_bytes=500,
+        held_out_bytes=500,
     )
     options = Advise(transfer, methods=("shuffle", "fvt", "blend"), steps=0)
     assert not any(run.without for run in planned_runs(options))

@@ -486,7 +486,12 @@ def test_a_file_comes_before_a_recipe_of_the_same_name_and_a_folder_does_not(mon
     assert find_recipe("wechsel-roberta") == shipped_recipes()["wechsel-roberta"]
     (tmp_path / "wechsel-gpt2").write_text(TOP)
     assert read_recipe("wechsel-gpt2").output == tmp_path / "out"
-    for name, reason in (("wechsel-gpt3", "did you mean"), ("x.toml", "No such file"), ("x/y", "No such file")):
+    for name, reason in (
+        ("wechsel-gpt3", "did you mean"),
+        ("nonsense", r"'nonsense': relexify recipes lists all \d+"),
+        ("x.toml", "No such file"),
+        ("x/y", "No such file"),
+    ):
         with pytest.raises(InputError, match=reason):
             read_recipe(name)
 

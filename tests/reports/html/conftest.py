@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
                 corpus=str(root / "text.txt"),
                 method="fvt",
                 vocab_size=350,
-                score_bytes=500,
+                held_out_bytes=500,
             )
         )
     return root / "<model>"

@@ -103,7 +103,7 @@ def test_a_report_says_what_to_do_next_and_nothing_twice(page, folder, tmp_path)
     (poor / "relexify.json").write_text(json.dumps(notes))
     shown = rx.report(poor).read_text()
     assert "Repair what was found" in shown
-    scored = "bytes of held-out text were scored, since scoring takes long: --set score_bytes=60000"
+    scored = "bytes of held-out text were scored, since scoring takes long: --set held_out_bytes=60000"
     assert copied(shown).count(scored) == 1, "beside the scores, and not with the evidence too"
     assert "relexify train" not in shown
 

@@ -51,7 +51,7 @@ def options(tmp_path):
         ({"aligning": WordAlignmentOptions(smoothing=float("nan"))}, "`aligning.smoothing=nan`"),
         ({"temperature": 0.0}, "`temperature="),
         ({"temperature": float("nan")}, "`temperature="),
-        ({"score_bytes": 0}, "`score_bytes="),
+        ({"held_out_bytes": 0}, "`held_out_bytes="),
         ({"aligned_by": "magic"}, "aligned by 'magic'"),
         ({"method": "trelm", "aligned_by": "random"}, "trelm is not aligned by 'random'"),
         ({"method": "wechsl"}, "did you mean 'wechsel'"),
@@ -116,29 +116,29 @@ def test_a_dictionary_given_as_text_is_reported(options, tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    ("lines", "score_bytes", "message"),
+    ("lines", "held_out_bytes", "message"),
     [
         (4, None, "only 400 bytes of held-out text are scored, too few for a verdict: give 1,000 bytes or more as `h"),
         (5, None, "only 500 bytes of held-out text are scored, too few to rely on the scores: give 1,000 bytes or"),
         (9, None, "only 900 bytes of held-out text are scored, too few to rely on the scores"),
         (10, None, ""),
         (1_000, 8_192, ""),
-        (1_000, 450, "only 400 bytes of held-out text are scored, too few for a verdict: score more of it (`score_b"),
+        (1_000, 450, "only 400 bytes of held-out text are scored, too few for a verdict: score more of it (`held"),
         (1_000, 1_050, ""),
         (
             1_000,
             990,
-            "only 900 bytes of held-out text are scored, too few to rely on the scores: score more of it (`sc",
+            "only 900 bytes of held-out text are scored, too few to rely on the scores: score more of it (`held",
         ),
         (9, 990, "only 900 bytes of held-out text are scored, too few to rely on the scores: give 1,000 bytes or"),
         (1_000, 2_000, ""),
     ],
 )
 def test_too_little_text_to_score_on_is_reported_before_any_work(
-    options, tmp_path, caplog, lines, score_bytes, message
+    options, tmp_path, caplog, lines, held_out_bytes, message
 ):
     (tmp_path / "held.txt").write_text(f"{'held out '.ljust(99, 'x')}\n" * lines)
-    given = replace(options, held_out=tmp_path / "held.txt", score_bytes=score_bytes)
+    given = replace(options, held_out=tmp_path / "held.txt", held_out_bytes=held_out_bytes)
     for score in (True, False):
         caplog.clear()
         check_transfer(replace(given, score=score))
@@ -282,7 +282,7 @@ def test_the_fingerprint_of_a_transfer_follows_the_content_of_its_parallel_text(
 
 
 def test_the_fingerprint_of_a_transfer_does_not_depend_on_where_it_runs_and_what_it_scores(options, tmp_path):
-    elsewhere = replace(options, output=tmp_path / "other", device="cuda", score=True, score_bytes=1, overwrite=True)
+    elsewhere = replace(options, output=tmp_path / "other", device="cuda", score=True, held_out_bytes=1, overwrite=True)
     assert fingerprint(elsewhere) == fingerprint(options)
     for changes in ({"seed": 1}, {"method": "blend"}, {"vocab_size": 9}, {"options": {"alphabet": 3}}):
         assert fingerprint(replace(options, **changes)) != fingerprint(options)

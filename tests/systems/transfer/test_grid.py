@@ -53,7 +53,7 @@ def transfer(models, output, name="llama", **options):
         "method": "wechsel",
         "vocab_size": 600,
         "vectors": VectorTraining(width=24, contexts=1_000),
-        "score_bytes": 1_500,
+        "held_out_bytes": 1_500,
     }
     return Transfer(str(models / name), output, Corpus.from_lines(MATERIAL.invented), **(common | options))
 
@@ -199,7 +199,7 @@ def test_cells_of_another_grid_are_rejected_unless_they_may_be_replaced(models, 
     search = GridSearch(recipe, neighbours=(2,), temperatures=(0.2,), baselines=())
     first = run_grid(search)
     assert run_grid(replace(search, neighbours=(2, 3))).cells[0] == first.cells[0]  # more cells beside a known one
-    other = replace(recipe, score_bytes=700)
+    other = replace(recipe, held_out_bytes=700)
     with pytest.raises(InputError, match=r"k2-tau0\.2\.json belongs to another grid"):
         run_grid(replace(search, transfer=other))
     again = run_grid(replace(search, transfer=replace(other, overwrite=True)))

@@ -147,7 +147,7 @@ def test_a_cached_initialisation_keeps_its_rotation_and_its_precomputed_rows(opt
 
 
 def test_the_result_of_a_transfer_is_read_again(options):
-    result = run_transfer(replace(options, score=True, score_bytes=200))
+    result = run_transfer(replace(options, score=True, held_out_bytes=200))
     again = load_transfer(options.output)
     assert again.scores == result.scores
     assert again.graft.report == result.graft.report
@@ -192,7 +192,7 @@ def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_s
     assert STEPS["training"].run is training_recipe.run_training_step
     context = RunContext(options.model, Corpus.open(options.corpus), None, {"transfer": options, "training": object()})
     step.check(options, context)
-    scored = replace(options, score=True, score_bytes=200)
+    scored = replace(options, score=True, held_out_bytes=200)
     variant = Variant(scored.seed, context.corpus, context.corpus, method="wechsel")
     compared = step.comparison.vary(scored, variant)
     assert step.run(compared, context, options.model, tmp_path / "step").scores == {}
@@ -338,7 +338,7 @@ def test_after_an_interruption_while_writing_only_other_parameters_are_scored(op
 
 def again_text(options):
     evidence = checks.prepare_transfer(replace(options, output=options.output.with_name("unused")))
-    return evidence.held_out.sample_bytes(scores_module.sample_size(options.score_bytes, options.device))
+    return evidence.held_out.sample_bytes(scores_module.sample_size(options.held_out_bytes, options.device))
 
 
 def test_only_methods_with_slow_evidence_are_cached(options, cache, tmp_path):
@@ -431,7 +431,7 @@ def test_a_unigram_prior_is_added_where_the_method_or_the_option_says_so(options
 
 def test_baselines_get_the_unigram_prior_of_the_method(options, tmp_path):
     def scores(prior):
-        changes = {"method": "fvt", "unigram_prior": prior, "score": True, "score_bytes": 500}
+        changes = {"method": "fvt", "unigram_prior": prior, "score": True, "held_out_bytes": 500}
         return run_transfer(replace(options, output=tmp_path / str(prior), **changes)).scores
 
     with_prior, without = scores(True), scores(False)
@@ -449,7 +449,7 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
 
     def scores(name, **changes):
         measured.clear()
-        changed = replace(options, output=tmp_path / name, method="fvt", score=True, score_bytes=200)
+        changed = replace(options, output=tmp_path / name, method="fvt", score=True, held_out_bytes=200)
         return run_transfer(replace(changed, **changes)).scores
 
     first = scores("first")
@@ -461,7 +461,7 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
     assert len(measured) == 2
     scores("prior", unigram_prior=True)
     assert len(measured) == 3
-    scores("text", score_bytes=50)
+    scores("text", held_out_bytes=50)
     assert len(measured) == 4
     model, tokenizer = pico.pair("gpt2")
     model.config.layer_norm_epsilon *= 10
@@ -474,7 +474,7 @@ def test_a_second_method_reuses_the_scores_of_the_original_model_and_of_the_base
 def test_the_source_model_is_hashed_once_for_all_scores(options, monkeypatch):
     hashed = []
     monkeypatch.setattr(prior_module, "fingerprint", lambda value: hashed.append(value) or fingerprint(value))
-    assert len(run_transfer(replace(options, method="fvt", score=True, score_bytes=200)).scores) == 4
+    assert len(run_transfer(replace(options, method="fvt", score=True, held_out_bytes=200)).scores) == 4
     assert len(hashed) == 1
 
 
@@ -523,7 +523,7 @@ def test_a_model_without_a_head_gets_no_unigram_prior(options, tmp_path, caplog)
 
 
 def test_a_model_that_does_not_fit_into_memory_is_grafted_but_not_scored(options, tmp_path, monkeypatch, caplog):
-    changes = {"method": "fvt", "unigram_prior": True, "score": True, "score_bytes": 200}
+    changes = {"method": "fvt", "unigram_prior": True, "score": True, "held_out_bytes": 200}
     monkeypatch.setattr(runnable, "free_memory", lambda device: 0)
     result = run_transfer(replace(options, **changes))
     assert result.scores == {}

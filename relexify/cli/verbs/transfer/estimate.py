@@ -43,7 +43,10 @@ def estimate(
         typer.Option(help="Number of GPUs (default: the fewest that suffice).", rich_help_panel=HARDWARE),
     ] = None,
     measure: Annotated[
-        bool, option("Also measure a few steps on this machine, on its GPU if it has one.", RUN, "--measure")
+        bool,
+        option(
+            "Also measure a few steps on this machine, on its GPU if it has one; minutes on a CPU.", RUN, "--measure"
+        ),
     ] = False,
     settings: Settings = None,
 ) -> None:
@@ -88,7 +91,7 @@ def estimate(
         # One GPU orthogonalises all matrices once, whatever the number of GPUs that is estimated.
         _print_measured(measured, options.length, estimate_costs(model, options, gpu=gpu, gpus=1)[0], gpu)
     else:
-        print_summary(["To measure how long it takes on this machine, add --measure."])
+        print_summary(["To measure the time on this machine, add --measure: it trains a few steps (minutes on a CPU)."])
     emit(estimates=estimates, measured=measured)
 
 

@@ -55,7 +55,7 @@ def evaluate(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="On held-out text, set limit (bytes to score on, in whole lines), length, batch or masking; for a "
+            help="On held-out text, set held_out_bytes (how much to score on), length, batch or masking; for a "
             "task, any key of [[tasks]] in a recipe. Repeatable.",
             rich_help_panel=RUN,
             show_default=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +68,20 @@ def inspect(
         result = _print_sample(mixture, sample, sources, seed)
     else:
         result = _print_frequent_words(mixture, sources)
+    _report_training(model)
     emit(**result)
+
+
+def _report_training(model: Path) -> None:
+    """Say that the embeddings of a trained model are not mixed as shown any more."""
+    from relexify.storage.notes import read_notes
+
+    notes = read_notes(model) if model.is_dir() else {}
+    steps = (notes.get("training") or {}).get("selected_step")
+    if steps:
+        command = shlex.join(["relexify", "inspect", str(model), "--since", str(notes.get("trained_from", "TRANSFER"))])
+        text = f"{count_of(steps, 'step')} of training changed the embeddings since; {command} shows by how much."
+        results.print(escape(f"These are mixtures of the transfer. {text}"), highlight=False, soft_wrap=True)
 
 
 def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> dict[str, Any]:

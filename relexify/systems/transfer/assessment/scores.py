@@ -126,7 +126,7 @@ def score_source_language(
     source, held_out = inputs.source, inputs.evidence.source_held_out
     if not options.keep_source or held_out is None:
         return {}
-    text = held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+    text = held_out.sample_bytes(sample_size(options.held_out_bytes, options.device))
     scores = {}
     for name, model, tokenizer, tokens in (
         ("original model", original, source, None),

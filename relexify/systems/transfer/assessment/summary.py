@@ -123,7 +123,7 @@ def explain_sample(start: Start) -> list[str]:
         return []
     return [
         f"{text.bytes:,} of about {text.whole_bytes:,} bytes of held-out text were scored, since scoring takes long: "
-        f"--set score_bytes={text.whole_bytes} scores all of it (default: 400,000 with CUDA, else 8,192)."
+        f"--set held_out_bytes={text.whole_bytes} scores all of it (default: 400,000 with CUDA, else 8,192)."
     ]
 
 

@@ -50,7 +50,7 @@ def examined_text(
     """
     # Only scores need text that nothing was trained on, and a small corpus may have none to hold out.
     text = evidence.held_out if options.score else evidence.corpus
-    sample = text.sample_bytes(sample_size(options.score_bytes, options.device))
+    sample = text.sample_bytes(sample_size(options.held_out_bytes, options.device))
     original_key = None
     if options.score and memory_shortage(model, options.device) is None:
         # Once, for the estimate and for the scores, because it hashes the whole model.

@@ -111,7 +111,7 @@ def describe_short_sample(text: TextCoverage, sampled: str) -> str:
     if sampled != "held-out text":
         return f"{found}: give more text (--corpus)."
     if text.whole_bytes is not None and text.whole_bytes >= RELIABLE_BYTES:
-        return f"{found}: score more of it (--set score_bytes={2 * RELIABLE_BYTES})."
+        return f"{found}: score more of it (--set held_out_bytes={2 * RELIABLE_BYTES})."
     return (
         f"{found}: give other text of {RELIABLE_BYTES:,} bytes or more to score on (--held-out), or more text "
         "(--corpus), one line in 100 of which is held out."

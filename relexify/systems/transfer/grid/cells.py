@@ -44,7 +44,7 @@ class GridSearch:
 
     Attributes:
         transfer: The model, the text and the evidence; its method is one that uses vectors, its `neighbours` and
-            `temperature` do not matter. Its `held_out` and `score_bytes` are what language modelling is scored on,
+            `temperature` do not matter. Its `held_out` and `held_out_bytes` are what language modelling is scored on,
             unless its `score` is off, and its `output` is the folder of the grid.
         neighbours: Values of k.
         temperatures: Values of τ. A single neighbour has all the weight at each of them, so k = 1 is tried at the last.

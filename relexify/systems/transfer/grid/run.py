@@ -104,8 +104,8 @@ def _open_data(search: GridSearch) -> _Data:
     limit, nli, pos = search.training_examples, search.nli, search.pos
     held_out = ""
     if options.score:
-        report_sample_size(evidence.held_out, options.score_bytes, options.device, "score_bytes")
-        held_out = evidence.held_out.sample_bytes(sample_size(options.score_bytes, options.device))
+        report_sample_size(evidence.held_out, options.held_out_bytes, options.device)
+        held_out = evidence.held_out.sample_bytes(sample_size(options.held_out_bytes, options.device))
     return _Data(
         evidence=evidence,
         held_out=held_out,

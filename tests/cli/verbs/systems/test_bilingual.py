@@ -51,7 +51,17 @@ def test_bits_per_byte_of_a_language_are_those_of_its_export(both, world, tmp_pa
     assert relexify("export", both[0], "xx", tmp_path / "xx").status == 0
     AutoModelForCausalLM.from_pretrained(tmp_path / "xx")
     AutoTokenizer.from_pretrained(tmp_path / "xx")
-    how = ("--held-out", world.corpus, "--set", "limit=2000", "--set", "length=16", "--device", "cpu", "--json")
+    how = (
+        "--held-out",
+        world.corpus,
+        "--set",
+        "held_out_bytes=2000",
+        "--set",
+        "length=16",
+        "--device",
+        "cpu",
+        "--json",
+    )
     scored = [relexify("evaluate", *which, *how) for which in ((both[0], "--language", "xx"), (tmp_path / "xx",))]
     assert [outcome.status for outcome in scored] == [0, 0]
     first, second = (json.loads(outcome.out)["scores"] for outcome in scored)

@@ -12,7 +12,7 @@ from tests.cli.command import assert_error, relexify
 
 def test_a_model_is_extended_trained_in_both_languages_and_pruned(world, tmp_path, cache):
     texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
-    options = ("--keep-source", "--added-tokens", 40, "--method", "fvt", "--set", "score_bytes=500")
+    options = ("--keep-source", "--added-tokens", 40, "--method", "fvt", "--set", "held_out_bytes=500")
     extended = relexify("transfer", world.gpt2, tmp_path / "both", *texts, *options)
     assert extended.status == 0, extended.err
     assert "are the same as before" in extended.out

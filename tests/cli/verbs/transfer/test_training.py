@@ -98,16 +98,17 @@ def test_evaluate_explains_how_many_bytes_it_scores(world, tmp_path):
 
     def score(limit: int, *names: str) -> str:
         texts = [word for name in names for word in ("--held-out", tmp_path / f"{name}.txt")]
-        outcome = relexify("evaluate", world.gpt2, *texts, "--set", f"limit={limit}", "--set", "length=64")
+        outcome = relexify("evaluate", world.gpt2, *texts, "--set", f"held_out_bytes={limit}", "--set", "length=64")
         assert outcome.status == 0, outcome.err
         return " ".join(outcome.out.split())
 
     shown = score(1_700, "a")
     assert "1,200 bytes" in shown
     assert (
-        "Scored on the first whole lines of the held-out text that fit into 1,700 bytes (--set limit=N). The" in shown
+        "Scored on the first whole lines of the held-out text that fit into 1,700 bytes (--set held_out_bytes=N). The"
+        in shown
     )
-    assert "1,700 bytes, in equal shares of its files (--set limit=N)" in score(1_700, "a", "b")
+    assert "1,700 bytes, in equal shares of its files (--set held_out_bytes=N)" in score(1_700, "a", "b")
     shown = score(2_400, "a")
     assert "2,400 bytes" in shown
     assert "Scored on all of the held-out text." in shown
@@ -119,7 +120,7 @@ def test_training_and_transfer_without_cuda_say_why_only_a_part_of_the_text_is_s
     texts = ("--corpus", world.corpus, "--held-out", tmp_path / "held.txt")
     transferred = relexify("transfer", world.gpt2, tmp_path / "new", *texts, "--vocab-size", 330, "--method", "fvt")
     trained = relexify("train", world.gpt2, tmp_path / "out", *texts, *SHORT)
-    for outcome, option in ((transferred, "score_bytes"), (trained, "held_out_bytes")):
+    for outcome, option in ((transferred, "held_out_bytes"), (trained, "held_out_bytes")):
         assert outcome.status == 0, outcome.err
         reason = "only 8,192 bytes of the held-out text are scored, because scoring takes long without CUDA"
         assert outcome.err.count(reason) == 1
@@ -209,11 +210,17 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
     other = ("--corpus", world.corpus, *SHORT, "--set", "held_out_bytes=100")
     short = relexify("train", transferred[0], tmp_path / "short", *other)
     assert "Do not compare these scores with those of the transfer" in short.out
+    assert "held-out text are scored, too few for a verdict: score more of it (--set held_out_bytes=2000)" in short.err
     whole = ("--corpus", world.corpus, *SHORT, *FLAT, "--set", "length=64")
     outcome = relexify("train", transferred[0], tmp_path / "whole", *whole)
     assert "On the same text in the target language, the original model and tokenizer need" in outcome.out
     assert "hardly improves any more" in outcome.out
     assert f"  relexify inspect {tmp_path / 'whole'}" in outcome.out
+    command = f"relexify inspect {tmp_path / 'whole'} --since {transferred[0]} shows"
+    assert (
+        f"160 steps of training changed the embeddings since; {command}" in relexify("inspect", tmp_path / "whole").out
+    )
+    assert "training changed" not in relexify("inspect", transferred[0]).out
 
 
 def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_training(world, transferred, tmp_path):

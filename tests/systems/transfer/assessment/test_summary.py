@@ -126,7 +126,7 @@ def test_the_summary_says_why_not_all_of_the_held_out_text_was_scored_and_how_to
 
     (said,) = sentences(60_000)
     assert said.startswith("30,000 of about 60,000 bytes of held-out text were scored, since scoring takes long: ")
-    assert "--set score_bytes=60000 scores all of it (default: 400,000 with CUDA, else 8,192)" in said
+    assert "--set held_out_bytes=60000 scores all of it (default: 400,000 with CUDA, else 8,192)" in said
     assert sentences(30_500) == sentences(None) == sentences(60_000, bits_per_byte={}) == []
 
 

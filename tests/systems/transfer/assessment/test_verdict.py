@@ -318,7 +318,7 @@ def test_evidence_that_is_useless_without_any_held_out_text_is_a_poor_start_with
 @pytest.mark.parametrize(
     ("whole", "scores", "remedy"),
     [
-        (40_000, GOOD.bits_per_byte, "score more of it (--set score_bytes=2000)"),
+        (40_000, GOOD.bits_per_byte, "score more of it (--set held_out_bytes=2000)"),
         (300, GOOD.bits_per_byte, "give other text of 1,000 bytes or more to score on (--held-out)"),
         (None, GOOD.bits_per_byte, "give other text of 1,000 bytes or more to score on (--held-out)"),
         (None, {}, "bytes of the corpus were examined; fewer than 500 are too few for a verdict: give more text (--c"),

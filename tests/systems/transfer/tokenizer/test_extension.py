@@ -36,7 +36,7 @@ def options(tmp_path, cache):
         keep_source=True,
         added_tokens=50,
         unigram_prior=True,
-        score_bytes=1_000,
+        held_out_bytes=1_000,
     )
 
 

@@ -117,10 +117,13 @@ def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
         else:
             faulty, first_faulty = faulty + 1, first_faulty or number
     if faulty:
-        found = f"{path}: {faulty} of {faulty + pairs} lines do not have two sides (first: line {first_faulty})"
+        lines = f"{path}: {faulty:,} of {count_of(faulty + pairs, 'line')}"
         if faulty > pairs:
-            raise InputError(f"{found}: put one pair on each line, with a tab, not a comma, between the two")
-        logger.warning("%s; they are skipped", found)
+            raise InputError(
+                f"{lines} without two sides, the first of them line {first_faulty}: put one pair on each line, with a tab, "
+                "not a comma, between the two"
+            )
+        logger.warning("%s skipped, without two sides; the first is line %d", lines, first_faulty)
 
 
 def _reader(path: Path) -> Callable[[Path], Iterator[tuple[str, str]]]:

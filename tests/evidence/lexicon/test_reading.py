@@ -226,7 +226,7 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
     path = write(tmp_path / "d.tsv", "a\tb\nlonely\nc\td\n\te\nf\tg\n")
     assert BilingualLexicon.load(path).pairs == (("a", "b"), ("c", "d"), ("f", "g"))
     assert [record.message for record in caplog.records] == [
-        f"{path}: 2 of 5 lines do not have two sides (first: line 2); they are skipped"
+        f"{path}: 2 of 5 lines skipped, without two sides; the first is line 2"
     ]
 
 
@@ -235,7 +235,7 @@ def test_a_few_one_sided_lines_are_skipped_with_one_warning_that_counts_them(tmp
     [
         (b"", "holds no pairs of words"),
         (b"# nothing\n\n", "holds no pairs of words"),
-        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines do not have two sides \(first: line 2\): .* tab, not a comma"),
+        (b"a\tb\nc\nd\ne f g\n", r"3 of 4 lines without two sides, the first of them line 2: .* tab, not a comma"),
         (b"a\tb\ncaf\xe9\tc\n", "not UTF-8: line 2 holds the byte 0xe9; .*iconv -f latin1"),
         ("a\tb\n".encode("utf-16"), "is UTF-16LE, not UTF-8: convert it with `iconv"),
         ("a\tb\n".encode("utf-16-be"), "NUL byte.; if it is UTF-16BE, convert it with `iconv"),

@@ -386,8 +386,9 @@ def test_a_comparison_logs_once_what_is_the_same_in_all_runs(recipe, world, tmp_
         assert [line for line in lines if line.startswith(f"· {run}, ")] == [f"· {run}, seed {each}" for each in (0, 1)]
     # The results of each run are shown, also if they are the same.
     assert sum(line.startswith("· step 6: ") for line in lines) == 4
-    repeated = {line for line in lines if lines.count(line) > 1}
-    assert all(line.startswith(("· step ", "· the unigram prior")) for line in repeated)
+    # So is how long each took, of work that takes seconds on a busy machine.
+    repeated = {line for line in lines if lines.count(line) > 1 and ": done in " not in line}
+    assert {line for line in repeated if not line.startswith(("· step ", "· the unigram prior"))} == set()
 
 
 def test_compare_shows_all_runs_and_keeps_finished_ones(recipe, tmp_path):

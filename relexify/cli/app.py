@@ -168,7 +168,7 @@ def main() -> None:
     if status == INTERRUPTED:
         status, word = (128 + received[0], "terminated") if received else (INTERRUPTED, "interrupted")
         with suppress(OSError):  # the terminal may be closed
-            console.print(f"{word}: finished steps are kept; run the same command again to resume", highlight=False)
+            console.print(f"{word}: run the same command again to resume from what was saved", highlight=False)
     sys.exit(status)
 
 

@@ -153,10 +153,12 @@ def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 
 
 def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
-    """Find identical rows of tokens whose mixtures differ."""
+    """Find identical rows of tokens whose mixtures differ; those of zeros or NaN are found by other checks."""
     first_ids: dict[bytes, int] = {}
     pairs = []
     for id, row in enumerate(weight_rows(model.get_input_embeddings())[: len(mixture)]):
+        if not np.isfinite(row).all() or not row.any():
+            continue
         first = first_ids.setdefault(row.tobytes(), id)
         if first != id and not _may_be_equal(mixture, first, id):
             pairs.append(f"{mixture.target_tokens[first]!r} and {mixture.target_tokens[id]!r}")

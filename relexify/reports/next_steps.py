@@ -86,7 +86,9 @@ def after_transfer(
     steps = [NextStep("Next, inspect some tokens:", [inspecting])]
     if verdict is not None and verdict.start == "open" and "model" in command:
         trying = _try_methods(model, command, _length_below(folder, ADVICE_LENGTH))
-        steps.append(NextStep("See in short trainings which method learns faster:", [trying]))
+        # The verdict may be open because of the dictionary; fvt is how to do without it.
+        hint = "; fvt uses no dictionary" if command.get("dictionary") else ""
+        steps.append(NextStep(f"See in short trainings which method learns faster{hint}:", [trying]))
     return [*steps, _train(folder, str(model), f"{model}-trained", command)]
 
 

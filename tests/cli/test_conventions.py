@@ -147,6 +147,8 @@ def test_inspect_shows_known_words_and_says_how_the_others_are_split(transferred
     assert "weight" in outcome.out
     assert "'xyzzy' is not a token; it is split into" in outcome.err
     assert json.loads(relexify("inspect", folder, "ra", "xyzzy", "--json").out)["unknown"]["xyzzy"]
+    # Bytes are written as they are everywhere, not as the character of what cannot be decoded.
+    assert r"'\xf0', '\x9f'" in relexify("inspect", folder, "ra", "😀").err
 
 
 def test_a_sample_shows_several_sources_of_each_token(transferred):

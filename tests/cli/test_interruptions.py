@@ -95,7 +95,7 @@ def test_terminated_run_ends_like_an_interrupted_one(world, long_text, tmp_path,
     corpora = ("--source-corpus", long_text)
     outcome = run_until_signalled(*command, *corpora, cache=cache, when=TOKENIZER, number=number)
     assert outcome.status == 128 + number
-    assert "terminated: finished steps are kept; run the same command again to resume" in outcome.err
+    assert "terminated: run the same command again to resume from what was saved" in outcome.err
     assert "Traceback" not in outcome.err
     assert not list(tmp_path.glob(".out*"))
     assert not list(cache.glob("*/.*")), "temporary files are left"

@@ -201,6 +201,15 @@ def test_a_broken_graft_is_found_for_the_right_reason(name, intact, tmp_path):
     assert reason in found.get(failed, ""), found
 
 
+@pytest.mark.parametrize(("value", "failed"), [(0, "zero rows"), (float("nan"), "finite values")])
+def test_several_rows_of_zeros_or_nan_are_not_called_equal_too(value, failed, intact, tmp_path):
+    folder = shutil.copytree(intact["gpt2"], tmp_path / "graft")
+    change_rows(lambda rows: rows[300:303].fill_(value))(folder)
+    found = problems(folder)
+    assert failed in found
+    assert "duplicate rows" not in found
+
+
 def test_what_is_no_graft_is_rejected_in_a_sentence(tmp_path):
     with pytest.raises(InputError, match="not the result of a transfer"):
         check(pico.saved("gpt2", tmp_path / "plain"))

@@ -116,14 +116,16 @@ class Search {
   }
 
   show() {
-    this.found = this.find(this.input.value);
+    const query = this.input.value;
+    this.found = this.find(query);
+    if (!this.found.length) this.found = this.find(query.trim().replace(/^·/, ""));  // a token as this page shows it
     this.list.replaceChildren(...this.found.map((id, index) => {
       const item = make("li", { id: `atlas-result-${index}` }, tokenElement(this.atlas.tokens[id]), make("small", {}, `${id}`));
       item.setAttribute("role", "option");
       return item;
     }));
     this.input.setAttribute("aria-expanded", String(this.found.length > 0));
-    const isUnknown = this.input.value.trim() !== "" && !this.found.length;
+    const isUnknown = query.trim() !== "" && !this.found.length;
     document.getElementById("atlas-status").textContent =
       isUnknown ? "No token contains this: it is written with several tokens." : "";
     document.getElementById("atlas-detail").hidden = isUnknown;  // it would seem to answer the search
@@ -469,6 +471,7 @@ async function start() {
   const encoded = document.getElementById("atlas-data").textContent;
   const status = document.getElementById("atlas-status");
   if (!encoded) return;
+  status.textContent = "Reading the tokens …";
   if (typeof DecompressionStream === "undefined") {
     status.textContent = "This browser cannot decompress the token atlas: use one from 2023 or later.";
     return;

@@ -183,6 +183,14 @@ def test_a_search_for_what_no_token_contains_says_so_beside_the_field(width, tab
     assert tab.evaluate("document.getElementById('atlas-detail').checkVisibility()")
 
 
+def test_a_token_is_found_as_the_page_shows_it_with_a_dot_for_its_space(tab, tmp_path):
+    tab.open(atlas_page(WORDS, [[600, 400]] * len(WORDS), tmp_path))
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press(*"·kitabu", "Enter")
+    assert tab.evaluate("document.getElementById('atlas-status').textContent") == ""
+    assert tab.evaluate(SHOWN) == "·kitabu"
+
+
 def test_tab_leads_from_a_typed_token_to_its_own_neighbours(tab, tmp_path):
     tab.open(atlas_page(WORDS, [[600, 400]] * len(WORDS), tmp_path))
     before = tab.evaluate(SHOWN)

@@ -89,7 +89,7 @@ def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int
     from relexify.systems.transfer.word_origins import evidence_kinds
 
     ids = {token: _find_ids(token, mixture) for token in tokens}
-    unknown = {token: _split(model, token) for token in tokens if not ids[token]}
+    unknown = {token: _split(model, mixture, token) for token in tokens if not ids[token]}
     if len(unknown) == len(tokens):
         raise VocabularyError("; ".join(_explain_unknown(*pair) for pair in unknown.items()))
     found = list(dict.fromkeys(id for token in tokens for id in ids[token]))
@@ -261,8 +261,8 @@ def _find_ids(word: str, mixture: Mixture) -> list[int]:
     return [id for id, (token, text) in pairs if token == word or (written and text == written)]
 
 
-def _split(model: Path, word: str) -> list[str]:
-    """Return the tokens that a word is split into; empty if that is not known, because there is no tokenizer."""
+def _split(model: Path, mixture: Mixture, word: str) -> list[str]:
+    """Return the tokens that a word is split into, in quotation marks; empty if there is no tokenizer to tell."""
     from relexify.pretrained.files.tokenizer import read_local_backend
     from relexify.tokens import copy_backend
 
@@ -270,11 +270,11 @@ def _split(model: Path, word: str) -> list[str]:
     if backend is None:
         return []
     tokenizer = copy_backend(backend)
-    ids = tokenizer.encode(f" {word.strip()}", add_special_tokens=False).ids
-    return [tokenizer.decode([id]) for id in ids]
+    pieces = tokenizer.encode(f" {word.strip()}", add_special_tokens=False).tokens
+    return [_quote(mixture.target_spelling.read(piece)) for piece in pieces]
 
 
 def _explain_unknown(word: str, pieces: list[str]) -> str:
     if not pieces:
         return f"the target vocabulary has no token {word!r}"
-    return f"{word!r} is not a token; it is split into {len(pieces)}: {', '.join(map(repr, pieces))}"
+    return f"{word!r} is not a token; it is split into {len(pieces)}: {', '.join(pieces)}"

@@ -82,7 +82,7 @@ def describe_doubtful_dictionary(check: DictionaryCheck, corpus_bytes: int | Non
         )
     expected = "correct dictionaries of four languages gave 57% to 62% with 3 MB of text"
     if corpus_bytes is not None and corpus_bytes < LITTLE_BYTES:
-        expected += f", and 53% to 56% with less, as here ({corpus_bytes / 1e6:.1f} MB)"
+        expected += f", and as little as 53% with less, as here ({corpus_bytes / 1e6:.1f} MB)"
     found = "Some translations in the dictionary may be wrong"
     if check.related >= RELATED - CHANCE_Z * _standard_error(check):
         found += ", or there are too few words to tell"

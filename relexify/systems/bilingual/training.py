@@ -95,10 +95,10 @@ def _bilingual_job(
     with processes.main_process_first():
         bundle = BilingualBundle.join(source, target, languages)
     dtype, model = bundle.model.dtype, bundle.model.float()
-    for language in languages:
+    for name, language in zip((source, target), languages, strict=True):
         check_language_model(model.for_language(language), training)
         check_fit(model.for_language(language), bundle.tokenizers[language])
-    check_own_tokenizer(target, bundle.tokenizers[second])
+        check_own_tokenizer(name, bundle.tokenizers[language])
     check_stages(model, training)
     if processes.is_main_process:  # with FSDP, only this one may have the weights
         check_finite(model)

@@ -243,14 +243,30 @@ def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, t
     assert relexify(name, folder, *given, *flags).status == 0
 
 
-@pytest.mark.parametrize("flag", ["--dry-run", "--overwrite"])
-def test_a_model_with_nan_is_rejected_before_training_and_in_a_dry_run(world, tmp_path, flag):
-    folder = tmp_path / "broken"
-    shutil.copytree(world.gpt2, folder)
+@pytest.fixture
+def headless(transferred, tmp_path) -> Path:
+    """A transfer without a head."""
+    folder = shutil.copytree(transferred[0], tmp_path / "headless")
+    AutoModelForCausalLM.from_pretrained(folder).base_model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_a_transfer_with_the_tokens_of_another_gets_no_head(world, headless, tmp_path, flags):
+    given = (tmp_path / "out", "--corpus", world.corpus, *SHORT, "--add-head", *flags)
+    assert relexify("train", headless, *given).status == 0
+    reason = "is not the one that the embeddings were built for"
+    assert_error(relexify("train", pico.permute_tokens(headless), *given, "--overwrite"), reason)
+
+
+@pytest.mark.parametrize("flags", [("--dry-run",), ("--overwrite",), ("--dry-run", "--add-head")])
+def test_a_model_with_nan_is_rejected_before_training_and_in_a_dry_run(world, headless, tmp_path, flags):
+    folder = shutil.copytree(headless if "--add-head" in flags else world.gpt2, tmp_path / "broken")
     weights = load_file(folder / "model.safetensors")
-    weights["transformer.h.0.ln_1.weight"][3] = float("nan")
+    (name,) = (name for name in weights if name.endswith("h.0.ln_1.weight"))
+    weights[name][3] = float("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    outcome = relexify("train", folder, tmp_path / "out", "--corpus", world.corpus, *SHORT, flag)
+    outcome = relexify("train", folder, tmp_path / "out", "--corpus", world.corpus, *SHORT, *flags)
     assert outcome.status == 2
     assert "transformer.h.0.ln_1.weight of GPT2LMHeadModel has NaN or infinite values" in outcome.err
 

@@ -105,10 +105,13 @@ def _bilingual_job(
     data: dict[str, LanguageData] = {}
     for language, (text, scored_on) in texts.items():
         member, tokenizer = model.for_language(language), bundle.tokenizers[language]
+        option = "source_held_out" if language == first else "held_out"
         try:
             share_packing(tokenizer, text, scored_on)
             with processes.main_process_first():
-                data[language] = language_data(member, tokenizer, text, scored_on, training, language=language)
+                data[language] = language_data(
+                    member, tokenizer, text, scored_on, training, language=language, held_out_option=option
+                )
         except InputError as error:
             raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 

@@ -133,7 +133,9 @@ def test_evaluate_reports_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_p
     outcome = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=single")
     assert outcome.status == 0, outcome.err
     assert "pseudo-perplexity" in outcome.out
-    assert re.search(r"warning: only \d+ bytes are scored, too little to rely on", outcome.err)
+    assert re.search(r"only \d+ bytes are scored, too little .*: give 1,000 bytes or more as --held-out", outcome.err)
+    part = relexify("evaluate", world.gpt2, "--held-out", world.corpus, "--set", "held_out_bytes=300")
+    assert "too little to rely on the score: score more of it (--set held_out_bytes=2000)" in part.err
     words = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=words")
     assert words.status == 0, words.err
     assert "bits per byte of whole words" in words.out
@@ -221,6 +223,20 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
         f"160 steps of training changed the embeddings since; {command}" in relexify("inspect", tmp_path / "whole").out
     )
     assert "training changed" not in relexify("inspect", transferred[0]).out
+
+
+def test_a_short_held_out_text_is_named_by_its_option_in_either_language(world, transferred, tmp_path):
+    (tmp_path / "source.txt").write_text("a short line of the first language\nanother\n")
+    (tmp_path / "target.txt").write_text("a short line of the second\n")
+    texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
+    texts += ("--held-out", tmp_path / "target.txt", "--source-held-out", tmp_path / "source.txt", *SHORT)
+    for command in (("train", world.gpt2), ("bilingual", world.gpt2, transferred[0])):
+        outcome = relexify(*command, tmp_path / command[0], *texts)
+        assert outcome.status == 0, outcome.err
+        for size, option in ((27, "--held-out"), (43, "--source-held-out")):
+            assert re.search(
+                rf"only {size} bytes of held-out text.* give 1,000 bytes or more as {option}\n", outcome.err
+            )
 
 
 def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_training(world, transferred, tmp_path):

@@ -223,6 +223,8 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
         f"160 steps of training changed the embeddings since; {command}" in relexify("inspect", tmp_path / "whole").out
     )
     assert "training changed" not in relexify("inspect", transferred[0]).out
+    assert relexify("compress", tmp_path / "whole", tmp_path / "small").status == 0
+    assert "160 steps of training changed the embeddings since.\n" in relexify("inspect", tmp_path / "small").out
 
 
 def test_a_short_held_out_text_is_named_by_its_option_in_either_language(world, transferred, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -432,6 +433,19 @@ def saved(family: str, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def permute_tokens(folder: Path) -> Path:
+    """A copy of a model's folder, beside it, whose tokenizer has the same tokens in another order."""
+    copied = shutil.copytree(folder, folder.with_name(f"{folder.name}-permuted"))
+    file = copied / "tokenizer.json"
+    content = json.loads(file.read_text())
+    vocabulary = content["model"]["vocab"]
+    special = {entry["content"] for entry in content["added_tokens"]}
+    tokens = [token for token in vocabulary if token not in special]
+    vocabulary.update(zip(tokens, [vocabulary[token] for token in reversed(tokens)], strict=True))
+    file.write_text(json.dumps(content))
+    return copied
 
 
 def training_notes(**changes: Any) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
     ):
         for each in (trained, through):
             if each is not None:
-                check_own_tokenizer(each, load_tokenizer(each))
+                check_own_tokenizer(each)
         options = replace(options, device=device, through=None if through is None else str(through))
         data = _read(files, options)
         if repeated := data.repeated_tests:

@@ -85,12 +85,13 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     """
     from relexify.grafting import check_own_tokenizer
     from relexify.pretrained.languages import load_for_language
-    from relexify.scoring import RELIABLE_BYTES, bits_per_byte_of_words, language_model_scores
+    from relexify.scoring import RELIABLE_BYTES, advise_longer_sample, bits_per_byte_of_words, language_model_scores
     from relexify.scoring.windows import MASK_STRIDE
     from relexify.text import Corpus
 
     options = options or TextScoring()
-    lines = Corpus.open(held_out).sample_bytes(options.held_out_bytes).split("\n")
+    text = Corpus.open(held_out)
+    lines = text.sample_bytes(options.held_out_bytes).split("\n")
     loaded, tokenizer = load_for_language(model, options.language)
     check_own_tokenizer(model, tokenizer)
     loaded = loaded.to(options.device)
@@ -103,8 +104,8 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
         scores = language_model_scores(loaded, tokenizer, lines, window=window, batch=batch, mask_stride=stride)
     if scores[0].examples < RELIABLE_BYTES:
         logger.warning(
-            "only %s are scored, too little to rely on the score: give %s bytes of text at least",
+            "only %s are scored, too little to rely on the score: %s",
             scores[0].measured_on,
-            f"{RELIABLE_BYTES:,}",
+            advise_longer_sample(text, options.held_out_bytes),
         )
     return scores

@@ -9,6 +9,8 @@ from transformers import PreTrainedTokenizerFast
 
 from relexify.errors import VocabularyError
 from relexify.mixture import MIXTURE_FILE, Mixture
+from relexify.pretrained.loading import load_tokenizer
+from relexify.pretrained.names import resolve
 from relexify.progress import count_of
 from relexify.tokens import vocabulary_of
 
@@ -17,7 +19,7 @@ __all__ = ["check_own_tokenizer", "describe_other_tokens"]
 _SHOWN = 3
 
 
-def check_own_tokenizer(model: str | Path, tokenizer: PreTrainedTokenizerFast) -> None:
+def check_own_tokenizer(model: str | Path, tokenizer: PreTrainedTokenizerFast | None = None) -> None:
     """Validate that the tokens of a grafted model are those that its embeddings were built for.
 
     A tokenizer of the same size with other tokens, or with the same ones in another order, would otherwise only show
@@ -25,16 +27,17 @@ def check_own_tokenizer(model: str | Path, tokenizer: PreTrainedTokenizerFast) -
 
     Args:
         model: As for `load_model`.
-        tokenizer: Its tokenizer.
+        tokenizer: Its tokenizer; if None, it is loaded if there is a mixture.
 
     Raises:
         VocabularyError: An id stands for another token.
-        InputError: The mixture is damaged.
+        InputError: There is no such model, or the mixture is damaged.
     """
-    file = Path(model) / MIXTURE_FILE
+    file = Path(resolve(model)) / MIXTURE_FILE  # not a folder that happens to have the name of a packaged model
     if not file.is_file():
         return
-    if other := describe_other_tokens(vocabulary_of(tokenizer).tokens, Mixture.load(file).target_tokens):
+    vocabulary = vocabulary_of(load_tokenizer(model) if tokenizer is None else tokenizer)
+    if other := describe_other_tokens(vocabulary.tokens, Mixture.load(file).target_tokens):
         raise VocabularyError(
             f"the tokenizer in {model} is not the one that the embeddings were built for: {other}. Put back the "
             f"tokenizer that was written with them (relexify check {model} lists all problems); if the tokens were "
@@ -47,12 +50,13 @@ def describe_other_tokens(found: Sequence[str], expected: Sequence[str]) -> str:
 
     Args:
         found: The tokens of the tokenizer, by id.
-        expected: Those of the mixture, by id; ids that only one of them has are not compared.
+        expected: Those of the mixture, by id; `""` for an id without a token, which may have one now. Ids that only one
+            of them has are not compared either.
     """
     differing = [
         f"{id}: {token!r} instead of {other!r}"
         for id, (token, other) in enumerate(zip(found, expected, strict=False))
-        if token != other
+        if other and token != other
     ]
     if not differing:
         return ""

@@ -41,7 +41,7 @@ from relexify.storage.json import read_json
 __all__ = [
     "add_next_sentence_head",
     "check_loadable",
-    "headed_meta_model",
+    "headed_model",
     "load_config",
     "load_model",
     "load_task_model",
@@ -119,13 +119,16 @@ def meta_model(name: str | Path) -> PreTrainedModel:
         return loader(config)
 
 
-def headed_meta_model(name: str | Path) -> PreTrainedModel:
-    """Build the model that `with_added_head` would write, on the meta device; raises the same errors."""
+def headed_model(name: str | Path) -> PreTrainedModel:
+    """Return the model that `with_added_head` writes, without writing it; raises the same errors."""
     if _has_packaged_head(name):
-        return meta_model(name)
-    _check_headless(name, load_config(name))
-    with torch.device("meta"):
-        return add_head(meta_model(name))
+        return load_model(name)
+    config = load_config(name)
+    _check_headless(name, config)
+    with torch.random.fork_rng(devices=[]):  # a missing pooler is initialised randomly, but not used
+        model, missing = _from_pretrained(name, model_class(config), check_loadable(name), dtype="auto")
+    _check_complete(name, model, (key for key in missing if "pooler" not in key))
+    return add_head(model)
 
 
 def model_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -283,12 +286,7 @@ def with_added_head(name: str | Path) -> Path:
     """
     if _has_packaged_head(name):
         return Path(name)
-    config = load_config(name)
-    _check_headless(name, config)
-    with torch.random.fork_rng(devices=[]):  # a missing pooler is initialised randomly, but not used
-        model, missing = _from_pretrained(name, model_class(config), check_loadable(name), dtype="auto")
-    _check_complete(name, model, (key for key in missing if "pooler" not in key))
-    headed, tokenizer = add_head(model), load_tokenizer(name)
+    headed, tokenizer = headed_model(name), load_tokenizer(name)
 
     def write(folder: Path) -> None:
         save_model(headed, folder)

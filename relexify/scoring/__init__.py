@@ -15,7 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from relexify.scoring.sample import report_sample_size, sample_size, warn_about_short_sample
+from relexify.scoring.sample import advise_longer_sample, report_sample_size, sample_size, warn_about_short_sample
 from relexify.scoring.score import (
     FEWEST_BYTES,
     RELIABLE_BYTES,
@@ -37,6 +37,7 @@ __all__ = [
     "WINDOW",
     "HeldOut",
     "Score",
+    "advise_longer_sample",
     "bits_per_byte",
     "bits_per_byte_of_words",
     "bits_per_word",

@@ -8,7 +8,7 @@ from relexify.progress import ONCE
 from relexify.scoring.score import FEWEST_BYTES, RELIABLE_BYTES
 from relexify.text import Corpus
 
-__all__ = ["report_sample_size", "sample_size", "warn_about_short_sample"]
+__all__ = ["advise_longer_sample", "report_sample_size", "sample_size", "warn_about_short_sample"]
 
 GPU_BYTES, CPU_BYTES = 400_000, 8_192
 """Bytes of held-out text to score on by default, with CUDA and without."""
@@ -47,25 +47,30 @@ def report_sample_size(held_out: Corpus, requested: int | None, device: str) -> 
         )
 
 
-def warn_about_short_sample(held_out: Corpus, requested: int | None) -> None:
+def warn_about_short_sample(held_out: Corpus, requested: int | None, option: str = "held_out") -> None:
     """Warn if the text to score on is too short for reliable scores, or for a verdict.
 
     Args:
         held_out: The text.
         requested: As for `sample_size`.
+        option: The name of the option that gives the text.
     """
     # A sample has half of its limit at least, unless the text is shorter.
     sample = held_out.sample_bytes(requested or 2 * RELIABLE_BYTES)
     size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, as it is scored
     if size >= RELIABLE_BYTES:
         return
-    has_more = requested is not None and not held_out.fits(requested)
     logger.warning(
         "only %s bytes of held-out text are scored, too few %s: %s",
         f"{size:,}",
         "for a verdict" if size < FEWEST_BYTES else "to rely on the scores",
-        f"score more of it (`held_out_bytes={2 * RELIABLE_BYTES}`)"
-        if has_more
-        else f"give {RELIABLE_BYTES:,} bytes or more as `held_out`",
+        advise_longer_sample(held_out, requested, option),
         extra=ONCE,
     )
+
+
+def advise_longer_sample(held_out: Corpus, requested: int | None, option: str = "held_out") -> str:
+    """Say how to score more text: more of it if there is more, else other text; as for `warn_about_short_sample`."""
+    if requested is not None and not held_out.fits(requested):
+        return f"score more of it (`held_out_bytes={2 * RELIABLE_BYTES}`)"
+    return f"give {RELIABLE_BYTES:,} bytes or more as `{option}`"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relexify.pretrained.loading import headed_meta_model
+from relexify.pretrained.loading import headed_model
+from relexify.pretrained.runtime.runnable import check_finite
 from relexify.progress import count_of, describe_estimate
 from relexify.text import Corpus, TextInput
 from relexify.training.cost.here import seconds_here
@@ -40,9 +41,13 @@ def planned_training(
             text.
         VocabularyError: The tokenizer does not belong to the model.
     """
-    shape = headed_meta_model(model) if add_head else load_valid(model)[0]
-    check_trainable(shape, training)
-    seconds = seconds_here(shape, training)
+    if add_head:
+        loaded = headed_model(model)
+        check_finite(loaded)
+    else:
+        loaded, _ = load_valid(model)
+    check_trainable(loaded, training)
+    seconds = seconds_here(loaded, training)
     left_out = Corpus.open(corpus).without(Corpus.open(held_out)).describe_left_out() if held_out is not None else ""
     interval = training.evaluation_interval
     return [

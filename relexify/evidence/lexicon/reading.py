@@ -120,8 +120,8 @@ def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
         lines = f"{path}: {faulty:,} of {count_of(faulty + pairs, 'line')}"
         if faulty > pairs:
             raise InputError(
-                f"{lines} without two sides, the first of them line {first_faulty}: put one pair on each line, with a tab, "
-                "not a comma, between the two"
+                f"{lines} without two sides, the first of them line {first_faulty}: put one pair on each line, with a "
+                "tab, not a comma, between the two"
             )
         logger.warning("%s skipped, without two sides; the first is line %d", lines, first_faulty)
 

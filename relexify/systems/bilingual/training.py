@@ -95,20 +95,23 @@ def _bilingual_job(
     with processes.main_process_first():
         bundle = BilingualBundle.join(source, target, languages)
     dtype, model = bundle.model.dtype, bundle.model.float()
-    for language in languages:
+    for name, language in zip((source, target), languages, strict=True):
         check_language_model(model.for_language(language), training)
         check_fit(model.for_language(language), bundle.tokenizers[language])
-    check_own_tokenizer(target, bundle.tokenizers[second])
+        check_own_tokenizer(name, bundle.tokenizers[language])
     check_stages(model, training)
     if processes.is_main_process:  # with FSDP, only this one may have the weights
         check_finite(model)
     data: dict[str, LanguageData] = {}
     for language, (text, scored_on) in texts.items():
         member, tokenizer = model.for_language(language), bundle.tokenizers[language]
+        option = "source_held_out" if language == first else "held_out"
         try:
             share_packing(tokenizer, text, scored_on)
             with processes.main_process_first():
-                data[language] = language_data(member, tokenizer, text, scored_on, training, language=language)
+                data[language] = language_data(
+                    member, tokenizer, text, scored_on, training, language=language, held_out_option=option
+                )
         except InputError as error:
             raise InputError(f"the text of the language {language!r} cannot be used: {error}") from error
 

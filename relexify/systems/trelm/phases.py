@@ -76,12 +76,12 @@ def train_commonality(
         TrainingError: The loss is NaN or infinite, or there is not enough memory.
     """
     check_halves(training, started_processes().num_processes)
-    corpora = (source_corpus, source_held_out), (corpus, held_out)
+    corpora = (source_corpus, source_held_out, "source_held_out"), (corpus, held_out, "held_out")
 
     def open_text(loaded: TriLayerForMaskedLM, tokenizers: Tokenizers, training: Training) -> _PhaseText:
         texts = [
-            language_data(loaded, tokenizer, text, kept, training)
-            for tokenizer, (text, kept) in zip(tokenizers, corpora, strict=True)
+            language_data(loaded, tokenizer, text, kept, training, held_out_option=option)
+            for tokenizer, (text, kept, option) in zip(tokenizers, corpora, strict=True)
         ]
         blocks = TwoTexts(*(InLanguage(text.blocks, language) for language, text in enumerate(texts)))
         measured = dict(zip(loaded.config.languages, (text.held_out for text in texts), strict=True))

@@ -82,7 +82,13 @@ def training_data(
         return TrainingData(text.blocks, {None: text.held_out}, kind, count, count), dict(text.identity)
     target = language_data(model, tokenizer, corpus, held_out, training, language=TARGET)
     source = language_data(
-        model, tokenizer, training.source_corpus, training.source_held_out, training, language=SOURCE
+        model,
+        tokenizer,
+        training.source_corpus,
+        training.source_held_out,
+        training,
+        language=SOURCE,
+        held_out_option="source_held_out",
     )
     share = training.source_share
     # Sequences of both texts until each one of a text has been seen once.
@@ -107,6 +113,7 @@ def language_data(
     training: Training,
     *,
     language: str | None = None,
+    held_out_option: str = "held_out",
 ) -> LanguageData:
     """Open text to train on and text to score on; the two never overlap.
 
@@ -117,9 +124,10 @@ def language_data(
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         training: The options.
         language: Its name in the log, if there are several.
+        held_out_option: The name of the option that gives the text to score on, for messages.
     """
     train_text, kept = _both_sides(corpus, held_out)
-    windows = held_out_data(model, tokenizer, kept, training)
+    windows = held_out_data(model, tokenizer, kept, training, option=held_out_option)
     packed = pack(train_text, tokenizer, excluding=kept)
     length, masking, seed = training.length, training.masking, training.seed
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
@@ -145,12 +153,17 @@ def share_packing(tokenizer: PreTrainedTokenizerBase, corpus: TextSource, held_o
 
 
 def held_out_data(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, held_out: TextSource, training: Training
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    held_out: TextSource,
+    training: Training,
+    *,
+    option: str = "held_out",
 ) -> HeldOut:
     """Return as much of a held-out text as the options say; arguments as for `language_data`."""
     text, device = Corpus.open(held_out), "cuda" if torch.cuda.is_available() else "cpu"
     report_sample_size(text, training.held_out_bytes, device)
-    warn_about_short_sample(text, training.held_out_bytes)
+    warn_about_short_sample(text, training.held_out_bytes, option)
     lines = text.sample_bytes(sample_size(training.held_out_bytes, device)).split("\n")
     return held_out_windows(tokenizer, lines, architecture_of(model), length=training.length)
 

@@ -114,6 +114,24 @@ def alone(root_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFacto
     return result
 
 
+def test_a_weight_that_is_nan_is_reported_before_text_is_packed(pair_of, monkeypatch):
+    pair = pair_of()
+    source, tokenizer = load_model(pair.root / "source"), load_tokenizer(pair.root / "source")
+    source.transformer.h[0].ln_1.weight.data[3] = float("nan")
+    source.save_pretrained(pair.output("broken"))
+    tokenizer.save_pretrained(pair.output("broken"))
+    monkeypatch.setattr("relexify.systems.bilingual.training.language_data", None)
+    with pytest.raises(InputError, match=r"h\.0\.ln_1\.weight .* NaN"):
+        train_bilingual(
+            pair.output("broken"),
+            pair.root / "target",
+            pair.output(),
+            pair.root / "de.txt",
+            pair.root / "en.txt",
+            TOGETHER,
+        )
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_both_languages_are_trained_and_scored_each_time(alone, family):
     result = alone(family)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
@@ -44,6 +45,16 @@ def test_commonality_trains_embeddings_and_trilayer_and_nothing_else(world: Join
     wanted |= {"model.language_embeddings.weight", "model.placeholder", "head.decoder.bias"}
     assert wanted - moved <= keys
     assert isinstance(load_model(output), TriLayerForMaskedLM)
+
+
+def test_a_weight_that_is_nan_is_reported_before_text_is_packed(bert_world: JointWorld, monkeypatch: Any) -> None:
+    weights = load_file(bert_world.start / "model.safetensors")
+    name = next(name for name in sorted(weights) if name.endswith("LayerNorm.weight"))
+    weights[name][3] = float("nan")
+    save_file(weights, bert_world.start / "model.safetensors", metadata={"format": "pt"})
+    monkeypatch.setattr("relexify.systems.trelm.phases.language_data", None)
+    with pytest.raises(InputError, match=rf"{re.escape(name)} of TriLayerForMaskedLM has NaN"):
+        bert_world.commonality()
 
 
 @pytest.mark.parametrize(("direction", "frozen"), [("source-to-target", "lower"), ("target-to-source", "upper")])

@@ -73,15 +73,23 @@ def inspect(
 
 
 def _report_training(model: Path) -> None:
-    """Say that the embeddings of a trained model are not mixed as shown any more."""
+    """Say that the embeddings of a trained model are not mixed as shown any more, and how to see by how much.
+
+    The embedding of a compressed model, which has a kind of its own, cannot be compared.
+    """
+    from relexify.pretrained.kinds import kind_of_folder
     from relexify.storage.notes import read_notes
 
     notes = read_notes(model) if model.is_dir() else {}
     steps = (notes.get("training") or {}).get("selected_step")
-    if steps:
+    if not steps:
+        return
+    shown = ""
+    if kind_of_folder(model) is None:
         command = shlex.join(["relexify", "inspect", str(model), "--since", str(notes.get("trained_from", "TRANSFER"))])
-        text = f"{count_of(steps, 'step')} of training changed the embeddings since; {command} shows by how much."
-        results.print(escape(f"These are mixtures of the transfer. {text}"), highlight=False, soft_wrap=True)
+        shown = f"; {command} shows by how much"
+    text = f"{count_of(steps, 'step')} of training changed the embeddings since{shown}."
+    results.print(escape(f"These are mixtures of the transfer. {text}"), highlight=False, soft_wrap=True)
 
 
 def _print_tokens(model: Path, mixture: Mixture, tokens: list[str], sources: int) -> dict[str, Any]:

@@ -98,6 +98,7 @@ def train(
     work = prepare_training(options, output, inputs=(model,), texts=languages, overwrite=overwrite)
     shared.check_texts(*languages)
     shared.say_loading()
+    from relexify.grafting import check_own_tokenizer
     from relexify.pretrained.loading import with_added_head
     from relexify.reports.next_steps import after_training
     from relexify.storage.notes import read_notes
@@ -108,7 +109,9 @@ def train(
     from relexify.training.run import train as train_model
     from relexify.training.trainable import check_head
 
-    if not add_head:
+    if add_head:
+        check_own_tokenizer(model)  # here, because the copy with the head, which is trained, has no mixture
+    else:
         check_head(model)
     warn_about_other_text(model, corpus)
     if dry_run:

@@ -194,8 +194,8 @@ def describe_baseline_scores(baselines: Mapping[str, float], *, small_gain: floa
         small_gain: The gain if it is small or negative, else None.
         has_prior: Whether they have a unigram prior.
     """
-    known = ", which know how often the text has each token" if has_prior else ""
-    others = f"Without evidence, it needs {_list_scores(baselines)}{known}."
+    known = ", but with the frequencies of the tokens in the text" if has_prior else ""
+    others = f"Without evidence{known}, it needs {_list_scores(baselines)}."
     if small_gain is None:
         return others
     less = "less" if small_gain < 0 else "hardly more"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from relexify.recipes.run import run_recipe
 from relexify.storage.runs.work import WorkFolder
 from relexify.systems.bilingual import training as bilingual_training
 from relexify.training import run as training_run
+from tests import pico
 from tests.cli.command import assert_error, relexify
 
 SHORT = ("--steps", 4, "--batch", 4, "--length", 16, "--set", "evaluate_every=2")
@@ -82,6 +84,13 @@ def test_bad_input_is_rejected_in_a_sentence(both, world, transferred, tmp_path,
     rejects((*pair, *texts, "--batch", 5), "--batch 5 is odd")
     rejects((*pair, *texts, "--languages", "source,source"), "both languages are called 'source'")
     rejects(("bilingual", world.gpt2, world.bert, tmp_path / "out", *texts), "GPT2LMHeadModel and a BertForMaskedLM")
+
+
+def test_either_model_with_the_tokens_of_another_is_rejected(world, transferred, tmp_path, rejects):
+    folder = pico.permute_tokens(shutil.copytree(transferred[0], tmp_path / "graft"))
+    texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
+    for pair in ((world.gpt2, folder), (folder, transferred[0])):
+        rejects(("bilingual", *pair, tmp_path / "out", *texts, *SHORT), f"tokenizer in {folder} is not the one")
 
 
 @pytest.fixture

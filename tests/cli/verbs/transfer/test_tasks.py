@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 
 import pytest
 from transformers import AutoModelForMaskedLM
@@ -70,6 +71,15 @@ def test_parsing_with_the_embeddings_of_another_model(world, data, tmp_path):
     outcome = relexify(*command, "--through", world.bert, *QUICK)
     assert outcome.status == 0, outcome.err
     assert "las" in outcome.out.lower()
+
+
+def test_tasks_reject_a_transfer_with_the_tokens_of_another(world, transferred, data, tmp_path):
+    folder = pico.permute_tokens(shutil.copytree(transferred[0], tmp_path / "graft"))
+    given = ("--task", "nli", "--data", data / "nli", "--output", tmp_path / "work")
+    reason = "is not the one that the embeddings were built for"
+    assert_error(relexify("evaluate", folder, *given, "--probe"), reason)
+    assert_error(relexify("evaluate", world.bert, *given, "--through", folder), reason)
+    assert_error(relexify("evaluate", world.bert, *given, "--through", "xx"), "there is no model 'xx'")
 
 
 def test_impossible_tasks_are_rejected(world, data, tmp_path):

@@ -133,7 +133,9 @@ def test_evaluate_reports_the_exact_pseudo_perplexity_of_an_encoder(world, tmp_p
     outcome = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=single")
     assert outcome.status == 0, outcome.err
     assert "pseudo-perplexity" in outcome.out
-    assert re.search(r"warning: only \d+ bytes are scored, too little to rely on", outcome.err)
+    assert re.search(r"only \d+ bytes are scored, too little .*: give 1,000 bytes or more as --held-out", outcome.err)
+    part = relexify("evaluate", world.gpt2, "--held-out", world.corpus, "--set", "held_out_bytes=300")
+    assert "too little to rely on the score: score more of it (--set held_out_bytes=2000)" in part.err
     words = relexify("evaluate", world.bert, "--held-out", text, "--set", "masking=words")
     assert words.status == 0, words.err
     assert "bits per byte of whole words" in words.out
@@ -221,6 +223,22 @@ def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, tra
         f"160 steps of training changed the embeddings since; {command}" in relexify("inspect", tmp_path / "whole").out
     )
     assert "training changed" not in relexify("inspect", transferred[0]).out
+    assert relexify("compress", tmp_path / "whole", tmp_path / "small").status == 0
+    assert "160 steps of training changed the embeddings since.\n" in relexify("inspect", tmp_path / "small").out
+
+
+def test_a_short_held_out_text_is_named_by_its_option_in_either_language(world, transferred, tmp_path):
+    (tmp_path / "source.txt").write_text("a short line of the first language\nanother\n")
+    (tmp_path / "target.txt").write_text("a short line of the second\n")
+    texts = ("--corpus", world.corpus, "--source-corpus", world.source_corpus)
+    texts += ("--held-out", tmp_path / "target.txt", "--source-held-out", tmp_path / "source.txt", *SHORT)
+    for command in (("train", world.gpt2), ("bilingual", world.gpt2, transferred[0])):
+        outcome = relexify(*command, tmp_path / command[0], *texts)
+        assert outcome.status == 0, outcome.err
+        for size, option in ((27, "--held-out"), (43, "--source-held-out")):
+            assert re.search(
+                rf"only {size} bytes of held-out text.* give 1,000 bytes or more as {option}\n", outcome.err
+            )
 
 
 def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_training(world, transferred, tmp_path):
@@ -232,15 +250,7 @@ def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_t
 
 @pytest.mark.parametrize("verb", ["train", "train --dry-run", "evaluate"])
 def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, tmp_path, verb):
-    folder = tmp_path / "graft"
-    shutil.copytree(transferred[0], folder)
-    file = folder / "tokenizer.json"
-    content = json.loads(file.read_text())
-    vocabulary = content["model"]["vocab"]
-    special = {entry["content"] for entry in content["added_tokens"]}
-    tokens = [token for token in vocabulary if token not in special]
-    vocabulary.update(zip(tokens, [vocabulary[token] for token in reversed(tokens)], strict=True))
-    file.write_text(json.dumps(content))
+    folder = pico.permute_tokens(shutil.copytree(transferred[0], tmp_path / "graft"))
     name, *flags = verb.split()
     given = ("--held-out", world.corpus) if name == "evaluate" else (tmp_path / "out", "--corpus", world.corpus, *SHORT)
     outcome = relexify(name, folder, *given, *flags)
@@ -251,14 +261,30 @@ def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, t
     assert relexify(name, folder, *given, *flags).status == 0
 
 
-@pytest.mark.parametrize("flag", ["--dry-run", "--overwrite"])
-def test_a_model_with_nan_is_rejected_before_training_and_in_a_dry_run(world, tmp_path, flag):
-    folder = tmp_path / "broken"
-    shutil.copytree(world.gpt2, folder)
+@pytest.fixture
+def headless(transferred, tmp_path) -> Path:
+    """A transfer without a head."""
+    folder = shutil.copytree(transferred[0], tmp_path / "headless")
+    AutoModelForCausalLM.from_pretrained(folder).base_model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_a_transfer_with_the_tokens_of_another_gets_no_head(world, headless, tmp_path, flags):
+    given = (tmp_path / "out", "--corpus", world.corpus, *SHORT, "--add-head", *flags)
+    assert relexify("train", headless, *given).status == 0
+    reason = "is not the one that the embeddings were built for"
+    assert_error(relexify("train", pico.permute_tokens(headless), *given, "--overwrite"), reason)
+
+
+@pytest.mark.parametrize("flags", [("--dry-run",), ("--overwrite",), ("--dry-run", "--add-head")])
+def test_a_model_with_nan_is_rejected_before_training_and_in_a_dry_run(world, headless, tmp_path, flags):
+    folder = shutil.copytree(headless if "--add-head" in flags else world.gpt2, tmp_path / "broken")
     weights = load_file(folder / "model.safetensors")
-    weights["transformer.h.0.ln_1.weight"][3] = float("nan")
+    (name,) = (name for name in weights if name.endswith("h.0.ln_1.weight"))
+    weights[name][3] = float("nan")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    outcome = relexify("train", folder, tmp_path / "out", "--corpus", world.corpus, *SHORT, flag)
+    outcome = relexify("train", folder, tmp_path / "out", "--corpus", world.corpus, *SHORT, *flags)
     assert outcome.status == 2
     assert "transformer.h.0.ln_1.weight of GPT2LMHeadModel has NaN or infinite values" in outcome.err
 

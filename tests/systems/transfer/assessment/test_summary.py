@@ -115,7 +115,7 @@ def test_baselines_with_a_unigram_prior_are_said_to_have_the_token_frequencies()
         "random rows: drawn at random, with token frequencies",
         "shuffled rows: the model's own, at random tokens, with token frequencies",
     ]
-    assert "shuffled rows, which know how often the text has each token." in verdict
+    assert "Without evidence, but with the frequencies of the tokens in the text, it needs 3." in verdict
 
 
 def test_the_summary_says_why_not_all_of_the_held_out_text_was_scored_and_how_to_score_it():

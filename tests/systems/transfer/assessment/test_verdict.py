@@ -55,6 +55,8 @@ def test_a_sound_dictionary_is_a_good_start_even_if_random_rows_score_the_same()
         "That it needs less with random rows is common and says little: rows from evidence usually lead early in "
         "training."
     )
+    better = judge(GOOD).reason
+    assert better.endswith("Without evidence, it needs 3.100 with random rows and 3.300 with shuffled rows.")
 
 
 def test_an_original_model_that_predicts_the_text_better_is_not_concealed():

@@ -20,7 +20,7 @@ import scipy
 from relexify.errors import InputError, VocabularyError
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.files import Provenance
-from relexify.tokens import Spelling, TokenizerFamily
+from relexify.tokens import Spelling, TokenForm, TokenizerFamily
 
 if TYPE_CHECKING:
     import torch
@@ -126,11 +126,20 @@ class Mixture:
         return rows
 
     def sources(self, token: int, limit: int | None = None) -> list[tuple[str, float]]:
-        """Return the source tokens of a target token with their weights, the largest absolute weight first."""
+        """Return the source tokens of a target token with their weights, the largest absolute weight first.
+
+        Of equal weights, the parts of its spelling come first, as they follow each other in it.
+        """
         start, end = self.weights.indptr[token], self.weights.indptr[token + 1]
-        columns, values = self.weights.indices[start:end], self.weights.data[start:end]
-        order = np.argsort(-np.abs(values), kind="stable")[:limit]
-        return [(self.source_tokens[columns[entry]], float(values[entry])) for entry in order]
+        names = [self.source_tokens[column] for column in self.weights.indices[start:end]]
+        values = self.weights.data[start:end]
+        sizes, places = np.abs(values).round(6), np.zeros(len(names))
+        if len(np.unique(sizes)) < len(sizes):
+            whole = _bytes_of(self.target_spelling.read(self.target_tokens[token]))
+            found = np.array([whole.find(_bytes_of(self.source_spelling.read(name))) for name in names])
+            places = np.where(found < 0, len(whole), found)
+        order = np.lexsort((places, -sizes))[:limit]
+        return [(names[entry], float(values[entry])) for entry in order]
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each origin."""
@@ -238,6 +247,11 @@ def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str
         f"the mixture was made for other {side} tokens ({len(differing)} of {len(found)} ids differ; {shown}): "
         "make it with the tokenizers it is used with"
     )
+
+
+def _bytes_of(form: TokenForm) -> bytes:
+    """Return the text of a token with the space before it; also a part of a character is a part of these bytes."""
+    return form.surface.encode("utf-8", "surrogateescape")
 
 
 def _validate_fields(metadata: Mapping[str, Any]) -> None:

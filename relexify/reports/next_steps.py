@@ -86,9 +86,9 @@ def after_transfer(
     steps = [NextStep("Next, inspect some tokens:", [inspecting])]
     if verdict is not None and verdict.start == "open" and "model" in command:
         trying = _try_methods(model, command, _length_below(folder, ADVICE_LENGTH))
-        # The verdict may be open because of the dictionary; fvt is how to do without it.
-        hint = "; fvt uses no dictionary" if command.get("dictionary") else ""
-        steps.append(NextStep(f"See in short trainings which method learns faster{hint}:", [trying]))
+        # The advice has runs without the dictionary too: the verdict may be open because of it.
+        without = ", with and without the dictionary" if command.get("dictionary") else ""
+        steps.append(NextStep(f"See in short trainings which method learns faster{without}:", [trying]))
     return [*steps, _train(folder, str(model), f"{model}-trained", command)]
 
 

@@ -28,7 +28,7 @@ from relexify.mixture import (
 )
 from relexify.storage.arrays import load_arrays, save_arrays
 from relexify.storage.files import Provenance
-from relexify.tokens import vocabulary_of
+from relexify.tokens import Vocabulary, vocabulary_of
 from tests import pico
 
 SOURCE = vocabulary_of(pico.byte_level(size=280))
@@ -73,6 +73,17 @@ def test_rows_to_csr_puts_weights_where_they_belong_in_any_order():
 def test_rows_with_repeated_pieces_count_them_as_often_as_they_occur():
     made = mixture([[5, 5, 6, 7]], Origin.PIECES)
     assert made.sources(0) == [(SOURCE.tokens[5], 0.5), (SOURCE.tokens[6], 0.25), (SOURCE.tokens[7], 0.25)]
+
+
+def test_sources_of_equal_weights_are_listed_as_they_spell_the_token():
+    names = ("e", "l", "Ġsh", "u", "Ċ", "Ġschool"), ("Ġshule", "Ġx")
+    source, target = (Vocabulary(each, tuple(map(SOURCE.spelling.read, each)), {}, SOURCE.spelling) for each in names)
+    weights = [[0.1, 0.1 + 1e-9, 0.1, 0.1, 0.1, 0.5], [0.2, 0.0, 0.0, 0.3, 0.0, 0.5]]
+    made = mixture_of_weights(
+        csr_array(np.array(weights, np.float32)), source, target, method="test", origin=Origin.MIXED
+    )
+    assert [token for token, _ in made.sources(0)] == ["Ġschool", "Ġsh", "u", "l", "e", "Ċ"]
+    assert [token for token, _ in made.sources(1)] == ["Ġschool", "u", "e"]
 
 
 def test_apply_equals_the_dense_product():

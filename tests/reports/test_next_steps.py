@@ -162,7 +162,7 @@ def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(comman
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open", "reason": ""}}
     _, (title, (advice,)), (_, (training,)) = after_transfer(Path("sw"), notes)
-    assert title == "See in short trainings which method learns faster; fvt uses no dictionary:"
+    assert title == "See in short trainings which method learns faster, with and without the dictionary:"
     texts = "--corpus a.txt --corpus b.txt"
     assert advice == f"relexify advise gpt2 {texts} --dictionary d.tsv {options} --output sw-advice"
     assert training.startswith(f"relexify train sw sw-trained {texts}")

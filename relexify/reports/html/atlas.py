@@ -43,6 +43,8 @@ class Atlas:
         source_counts: Source tokens shown for each token, uint8 [n].
         source_ids: Indices into `sources`, those of one token after the other, by falling weight.
         source_weights: Their weights, in `WEIGHT_UNIT`, int16.
+        other_counts: Source tokens of each token that are not shown, uint16 [n].
+        other_weights: The sum of their weights, in `WEIGHT_UNIT`, int16 [n].
         neighbours: Ids of the nearest tokens [n × k]; empty if the embedding is unknown, or has equal rows only.
         cosines: Their cosines in 1/255, uint8 [n × k].
         positions: On the map, in 1/65535, uint16 [n × 2]; empty if `neighbours` are.
@@ -54,6 +56,8 @@ class Atlas:
     source_counts: np.ndarray
     source_ids: np.ndarray
     source_weights: np.ndarray
+    other_counts: np.ndarray
+    other_weights: np.ndarray
     neighbours: np.ndarray
     cosines: np.ndarray
     positions: np.ndarray
@@ -65,6 +69,8 @@ class Atlas:
             "sourceCounts": self.source_counts.astype("u1"),
             "sourceIds": self.source_ids.astype(_smallest(len(self.sources))),
             "sourceWeights": self.source_weights.astype("<i2"),
+            "otherCounts": self.other_counts.astype("<u2"),
+            "otherWeights": self.other_weights.astype("<i2"),
             "neighbours": self.neighbours.astype(_smallest(len(self.tokens))),
             "cosines": self.cosines.astype("u1"),
             "positions": self.positions.astype("<u2"),
@@ -96,7 +102,7 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
     order = np.lexsort((matrix.indices, -np.abs(matrix.data), rows_of_entries))
     # The rank of an entry within its row, since rows stay together.
     rank = np.arange(len(order)) - np.repeat(matrix.indptr[:-1], entries)
-    shown = order[rank < SOURCES]  # the heaviest of each row first
+    shown, others = order[rank < SOURCES], order[rank >= SOURCES]  # the heaviest of each row first
     used, source_ids = np.unique(matrix.indices[shown], return_inverse=True)
     count = len(mixture)
     neighbours, cosines = np.zeros((count, 0), np.int64), np.zeros((count, 0))
@@ -112,7 +118,9 @@ def build_atlas(mixture: Mixture, embedding: np.ndarray | None) -> Atlas:
         origins=mixture.origin,
         source_counts=np.minimum(entries, SOURCES),
         source_ids=source_ids,
-        source_weights=np.clip(np.round(matrix.data[shown] / WEIGHT_UNIT), -(2**15), 2**15 - 1),
+        source_weights=_in_units(matrix.data[shown]),
+        other_counts=np.clip(entries - SOURCES, 0, 2**16 - 1),
+        other_weights=_in_units(np.bincount(rows_of_entries[others], matrix.data[others], count)),
         neighbours=neighbours,
         cosines=np.round(np.clip(cosines, 0, 1) * 255),
         positions=np.round(positions * 65535),
@@ -134,6 +142,10 @@ def script_of(text: str) -> str:
             name = unicodedata.name(character, "other").split(" ")[0].split("-")[0]
             return {"CJK": "Chinese characters"}.get(name, name.capitalize())
     return "no letters"
+
+
+def _in_units(weights: np.ndarray) -> np.ndarray:
+    return np.clip(np.round(weights / WEIGHT_UNIT), -(2**15), 2**15 - 1)
 
 
 def _smallest(count: int) -> str:

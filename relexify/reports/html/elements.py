@@ -37,8 +37,8 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     ]
     narrow = ' class="narrow"' if len(header) <= _NARROW else ""
     return (
-        f'<div class="scroll" tabindex="0"><table{narrow}><thead><tr>{head}</tr></thead>'
-        f"<tbody>{'</tr>'.join(lines)}</tr></tbody></table></div>"
+        f'<div class="scroll" role="group" aria-label="Table" tabindex="0"><table{narrow}>'
+        f"<thead><tr>{head}</tr></thead><tbody>{'</tr>'.join(lines)}</tr></tbody></table></div>"
     )
 
 

@@ -97,8 +97,8 @@ class Search {
     });
   }
 
-  /** Ids of matching tokens: the same text, also in its case, then the same beginning, then the text anywhere; frequent
-   * ones first. */
+  /** Ids of all matching tokens: the same text, also in its case, then the same beginning, then the text anywhere;
+   * frequent ones first. */
   find(query) {
     const exact = query.trim(), wanted = exact.toLowerCase();
     const equal = [], same = [], starting = [], containing = [];
@@ -110,15 +110,16 @@ class Search {
       const text = token.trimStart();
       if (text === wanted) (this.atlas.tokens[id].trimStart() === exact ? equal : same).push(id);
       else if (text.startsWith(wanted)) starting.push(id);
-      else if (containing.length < Search.LIMIT) containing.push(id);
+      else containing.push(id);
     }
-    return [...equal, ...same, ...starting, ...containing].slice(0, Search.LIMIT);
+    return equal.concat(same, starting, containing);
   }
 
   show() {
     const query = this.input.value;
-    this.found = this.find(query);
-    if (!this.found.length) this.found = this.find(query.trim().replace(/^·/, ""));  // a token as this page shows it
+    let all = this.find(query);
+    if (!all.length) all = this.find(query.trim().replace(/^·/, ""));  // a token as this page shows it
+    this.found = all.slice(0, Search.LIMIT);
     this.list.replaceChildren(...this.found.map((id, index) => {
       const item = make("li", { id: `atlas-result-${index}` }, tokenElement(this.atlas.tokens[id]), make("small", {}, `${id}`));
       item.setAttribute("role", "option");
@@ -126,8 +127,9 @@ class Search {
     }));
     this.input.setAttribute("aria-expanded", String(this.found.length > 0));
     const isUnknown = query.trim() !== "" && !this.found.length;
+    const limit = all.length > Search.LIMIT ? `${Search.LIMIT} of ${all.length.toLocaleString("en")} tokens are listed.` : "";
     document.getElementById("atlas-status").textContent =
-      isUnknown ? "No token contains this: it is written with several tokens." : "";
+      isUnknown ? "No token contains this: it is written with several tokens." : limit;
     document.getElementById("atlas-detail").hidden = isUnknown;  // it would seem to answer the search
     this.mark(this.found.length ? 0 : -1);
   }
@@ -175,12 +177,17 @@ function showDetail(atlas, id, names, onSelect) {
   if (end > start) {
     parts.push(make("h4", {}, "Source tokens, by weight"));
     const largest = Math.abs(atlas.sourceWeights[start]) || 1;
-    for (let entry = start; entry < end; entry++) {
+    for (const entry of inOrder(atlas, id, start, end)) {
       const weight = atlas.sourceWeights[entry];
       const bar = make("i", { className: weight < 0 ? "negative" : "" });
       bar.style.setProperty("--share", Math.abs(weight) / largest);
       const value = make("b", {}, (weight * atlas.weightUnit).toFixed(3));
       parts.push(make("div", { className: "weight" }, tokenElement(atlas.sources[atlas.sourceIds[entry]]), bar, value));
+    }
+    if (atlas.otherCounts[id]) {
+      const name = make("span", {}, `${atlas.otherCounts[id].toLocaleString("en")} more`);
+      const value = make("b", {}, (atlas.otherWeights[id] * atlas.weightUnit).toFixed(3));
+      parts.push(make("div", { className: "weight others" }, name, make("i"), value));
     }
   }
   const near = nearTo(atlas, id);
@@ -194,6 +201,17 @@ function showDetail(atlas, id, names, onSelect) {
   }
   detail.replaceChildren(...parts);
   detail.hidden = false;
+}
+
+/** Source tokens from `start` to `end`, by weight; those that spell the token, with equal weights, in the order of its text. */
+function inOrder(atlas, id, start, end) {
+  const place = (entry) => {
+    const at = atlas.tokens[id].indexOf(atlas.sources[atlas.sourceIds[entry]]);
+    return at < 0 ? Infinity : at;
+  };
+  const entries = Array.from({ length: end - start }, (_, rank) => ({ entry: start + rank, at: place(start + rank) }));
+  const weight = ({ entry }) => Math.abs(atlas.sourceWeights[entry]);
+  return entries.sort((a, b) => weight(b) - weight(a) || (a.at === b.at ? 0 : a.at - b.at)).map(({ entry }) => entry);
 }
 
 function nearTo(atlas, id) {

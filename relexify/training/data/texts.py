@@ -133,7 +133,10 @@ def language_data(
     blocks = Blocks(packed, tokenizer, architecture_of(model), length=length, masking=masking, seed=seed)
     sizes = [f"{size:,}" for size in (len(packed), blocks.count, windows.bytes)]
     text = f"text ({language})" if language else "text"
-    logger.info("%s tokens of %s, %s sequences; scored on %s bytes", sizes[0], text, *sizes[1:], extra=ONCE)
+    windows_of = f"windows of {training.length:,} tokens"
+    logger.info(
+        "%s tokens of %s, %s sequences; scored on %s bytes in %s", sizes[0], text, *sizes[1:], windows_of, extra=ONCE
+    )
     identity = {"tokenizer": encoder_of(tokenizer).identity, "held_out": windows, "text": packed.name}
     return LanguageData(blocks, windows, identity)
 

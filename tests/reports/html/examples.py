@@ -20,6 +20,8 @@ def big_atlas(count: int) -> Atlas:
         source_counts=np.full(count, 5),
         source_ids=rng.integers(0, count, 5 * count),
         source_weights=rng.integers(0, 1000, 5 * count),
+        other_counts=rng.integers(0, 20, count),
+        other_weights=rng.integers(0, 1000, count),
         neighbours=rng.integers(0, count, (count, 8)),
         cosines=rng.integers(50, 255, (count, 8)),
         positions=rng.integers(0, 65536, (count, 2)),

@@ -49,6 +49,8 @@ def atlas_page(tokens, weights, tmp_path, counts=None):
         source_counts=counts,
         source_ids=np.arange(len(shown)) % len(tokens),
         source_weights=np.array(shown),
+        other_counts=np.array([sum(weight > 0 for weight in row[2:]) for row in weights]),
+        other_weights=np.array([sum(row[2:]) for row in weights]),
     )
     page = tmp_path / "page.html"
     page.write_text(render("words", "", [Section("atlas", "Atlas", page_file("atlas.html"))], data=atlas.pack()))
@@ -98,7 +100,7 @@ def test_a_link_to_a_token_shows_its_sources(tab, folder):
     token = readable_token(mixture.target_tokens[mixed], mixture.target_spelling).strip()
     tab.open(folder / "report.html", f"#token/{quote(token)}")
     assert tab.evaluate("document.querySelector('#atlas-detail h3').textContent.replace('·', '')") == token
-    shown = tab.evaluate("document.querySelectorAll('#atlas-detail .weight').length")
+    shown = tab.evaluate("document.querySelectorAll('#atlas-detail .weight:not(.others)').length")
     assert shown == min(5, len(mixture.sources(mixed)))
     assert "Nearest target tokens" in tab.evaluate("document.getElementById('atlas-detail').textContent")
 
@@ -112,6 +114,29 @@ def test_the_atlas_opens_on_a_whole_word_and_explains_the_colours_of_the_map(tab
     assert legend == ["made from one source token", "mostly from one", "from several"]
     assert "near each other if" in tab.evaluate("document.getElementById('atlas-meaning').textContent")
     assert not tab.messages
+
+
+def test_the_atlas_sums_up_the_sources_that_it_does_not_list(tab, tmp_path):
+    weights = [[500, 200, 200, 100], *[[600, 400]] * (len(WORDS) - 1)]
+    tab.open(atlas_page(WORDS, weights, tmp_path))
+    last = "[...document.querySelectorAll('#atlas-detail .weight')].at(-1)"
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press(*WORDS[0].strip(), "Enter")
+    assert tab.evaluate(f"{last}.textContent") == "2 more0.300"
+    tab.press("Escape", *WORDS[1].strip(), "Enter")
+    assert tab.evaluate(f"{last}.textContent").endswith("0.400")
+
+
+def test_a_search_that_finds_many_tokens_says_how_many_are_listed(tab, tmp_path):
+    words = [f" kitabu{number}" for number in range(100)]
+    tab.open(atlas_page(words, [[600, 400]] * len(words), tmp_path))
+    tab.evaluate("document.getElementById('atlas-query').focus()")
+    tab.press(*"kit")
+    status = "document.getElementById('atlas-status').textContent"
+    assert tab.evaluate(status) == "60 of 100 tokens are listed."
+    assert tab.evaluate("document.querySelectorAll('#atlas-results li').length") == 60
+    tab.press(*"abu99")
+    assert tab.evaluate(status) == ""
 
 
 def test_the_atlas_of_an_extended_vocabulary_opens_on_an_added_word(tab, tmp_path):

@@ -181,8 +181,8 @@ def explain_gain(gain: float) -> str:
 def expect_without_dictionary(own: float) -> str:
     """Say what to expect of the score if a useless dictionary is left out."""
     return (
-        f"Without the dictionary, the score before training may stay about as it is ({own:.3f}), or be a little worse: "
-        "this score does not predict the one after training."
+        f"Without the dictionary, the score before training may be about the same ({own:.3f}): it does not predict the "
+        "one after training."
     )
 
 

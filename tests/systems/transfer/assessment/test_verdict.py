@@ -105,7 +105,7 @@ def test_without_translations_the_verdict_names_the_evidence_to_add(given, remed
 def test_a_useless_dictionary_that_is_left_out_need_not_improve_the_first_score():
     useless = replace(GOOD, dictionary=DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.5))
     reason = judge(useless).reason
-    assert "Without the dictionary, the score before training may stay about as it is (2.800)" in reason
+    assert "Without the dictionary, the score before training may be about the same (2.800)" in reason
     assert "the method blend or fvt uses, without any further evidence." in reason
     assert "score before training" not in judge(replace(useless, bits_per_byte={})).reason
     assert "Without the dictionary" not in judge(aligned(0, 128)).reason

@@ -187,7 +187,7 @@ function showDetail(atlas, id, names, onSelect) {
     if (atlas.otherCounts[id]) {
       const name = make("span", {}, `${atlas.otherCounts[id].toLocaleString("en")} more`);
       const value = make("b", {}, (atlas.otherWeights[id] * atlas.weightUnit).toFixed(3));
-      parts.push(make("div", { className: "weight others" }, name, make("i"), value));
+      parts.push(make("div", { className: "weight others" }, name, make("span"), value));
     }
   }
   const near = nearTo(atlas, id);

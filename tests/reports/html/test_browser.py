@@ -123,6 +123,7 @@ def test_the_atlas_sums_up_the_sources_that_it_does_not_list(tab, tmp_path):
     tab.evaluate("document.getElementById('atlas-query').focus()")
     tab.press(*WORDS[0].strip(), "Enter")
     assert tab.evaluate(f"{last}.textContent") == "2 more0.300"
+    assert not tab.evaluate(f"{last}.querySelector('i')"), "a bar, which would be compared with those of one token"
     tab.press("Escape", *WORDS[1].strip(), "Enter")
     assert tab.evaluate(f"{last}.textContent").endswith("0.400")
 

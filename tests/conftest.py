@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 # On a busy machine, any example may take long: a slow one is no failure.
@@ -42,6 +43,12 @@ def imports_are_no_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def the_same_weights_in_every_run() -> None:
+    """Let models with random weights be the same ones whichever tests ran before."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture

@@ -256,6 +256,8 @@ def _explain_usage(error: Any) -> str:
             return f"{name} is not an option of {context.command_path}: {instead}"
         if others := context.find_root().command.verbs_with_option(name):
             message = f"{name} is an option of {', '.join(others)}, but not of {context.command_path}"
+    if type(error).__name__ == "MissingParameter" and error.param.param_type_name == "argument":
+        message = f"{error.param.name.upper()} is missing"
     return f"{message}: see {context.command_path} --help"
 
 

@@ -41,9 +41,10 @@ PANELS = {
 _OUTPUT_OPTIONS = ("-o", "--output")
 _BEFORE_DETAILS = re.compile(r"[:;.(]")
 """The end of the first phrase of a help."""
-_ARGUMENT, _TYPE = re.compile(r"\{(\w+)\}|(\[[a-z_]+\])"), re.compile(r"<(?:list\[)?([\w ]+)\]?>")
-"""How newer versions of typer write an argument in the usage, and the type of a value; older ones write MODEL, TEXT."""
-_TYPE_NAMES = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBER", "int range": "NUMBER"}
+_ARGUMENT = re.compile(r"\{(\w+)\}|(\[[a-z_]+\])")
+_TYPE = re.compile(r"<(?:list\[)?([\w ]+)\]?>|\b(INTEGER|FLOAT)\b(?: RANGE)?")
+"""How newer versions of typer write an argument in the usage, and the type of a value; others write MODEL, INTEGER."""
+_TYPE_NAMES = {"str": "TEXT"} | dict.fromkeys(("int", "int range", "integer", "float"), "NUMBER")
 _NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -137,6 +138,7 @@ class VerbCommand(TyperCommand):
             if names:  # empty if it is hidden
                 panel: Any = getattr(parameter, "rich_help_panel", None)
                 shown = parameter.name.upper() if default == "Arguments" else _TYPE.sub(_type_name, names)
+                text = text.replace(r"\[", "[")  # as older versions of typer write it, for Rich
                 panels.setdefault(panel or default, []).append((shown, text))
         _print_panels(panels)
 
@@ -253,7 +255,8 @@ class VerbGroup(TyperGroup):
 
 
 def _type_name(found: re.Match[str]) -> str:
-    return _TYPE_NAMES.get(found[1], found[1].upper())
+    name = found[1] or found[2]
+    return _TYPE_NAMES.get(name.lower(), name.upper())
 
 
 def _print_head(usage: str, text: str, *, is_markup: bool = False) -> None:

@@ -636,4 +636,6 @@ def test_help_of_a_verb_names_arguments_as_its_text_does_and_types_in_words():
         shown = relexify(verb, "--help").out
         for text in expected:
             assert text in shown
+        assert "[required]" in shown
         assert "<str>" not in shown
+        assert "\\[" not in shown

@@ -451,7 +451,7 @@ def test_one_argument_of_two_is_not_taken_for_the_name_of_a_model(verb, world):
     assert_error(outcome, "takes 2 arguments, MODEL OUTPUT, and 'out' is only one of them", f"{verb} MODEL OUTPUT")
     assert "no model" not in outcome.err
     missing = relexify(verb, "--corpus", world.corpus)
-    assert_error(missing, "Missing argument 'model'")
+    assert_error(missing, "MODEL is missing: see relexify")
 
 
 def test_a_file_with_another_compression_than_its_name_says_is_announced_once(world, tmp_path):

@@ -206,8 +206,9 @@ WITHOUT_DROPOUT = {
         (LlamaConfig, "everything", 4, 0.02),
         (GPT2Config, "everything", None, 0.06),
         (BertConfig, "everything", None, 0.02),
-        (Qwen3Config, "everything", None, 0.06),
-        (Olmo2Config, "everything", None, 0.06),
+        # torch 2.6 keeps a sixth more of layers that normalise queries and keys.
+        (Qwen3Config, "everything", None, 0.2 if torch.__version__.startswith("2.6.") else 0.06),
+        (Olmo2Config, "everything", None, 0.2 if torch.__version__.startswith("2.6.") else 0.06),
     ],
 )
 def test_activations_are_what_compiled_layers_keep(kind, trains, rank, tolerance):

@@ -50,7 +50,7 @@ class TextScoring:
 
 
 def explain_size(held_out: TextSource, options: TextScoring) -> str:
-    """Say which part of a held-out text is scored: all of it, or as much as was asked for.
+    """Say which part of a held-out text is scored: all of it, or as much as was requested.
 
     Args:
         held_out: As for `score_text`.

@@ -190,6 +190,11 @@ def activations(config: PreTrainedConfig, trains: str, rank: int | None) -> tupl
     return sum(kept.values()) / (2 * length), cost.activations
 
 
+MORE_IN_TORCH_2_6 = pytest.mark.xfail(
+    torch.__version__.startswith("2.6."),
+    reason="torch 2.6 keeps a sixth more activations of layers that normalise queries and keys",
+    strict=True,
+)
 SMALL = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 160, "num_attention_heads": 2}
 WITHOUT_DROPOUT = {
     "gpt2": {"attn_pdrop": 0.0, "resid_pdrop": 0.0},
@@ -206,9 +211,8 @@ WITHOUT_DROPOUT = {
         (LlamaConfig, "everything", 4, 0.02),
         (GPT2Config, "everything", None, 0.06),
         (BertConfig, "everything", None, 0.02),
-        # torch 2.6 keeps a sixth more of layers that normalise queries and keys.
-        (Qwen3Config, "everything", None, 0.2 if torch.__version__.startswith("2.6.") else 0.06),
-        (Olmo2Config, "everything", None, 0.2 if torch.__version__.startswith("2.6.") else 0.06),
+        pytest.param(Qwen3Config, "everything", None, 0.06, marks=MORE_IN_TORCH_2_6),
+        pytest.param(Olmo2Config, "everything", None, 0.06, marks=MORE_IN_TORCH_2_6),
     ],
 )
 def test_activations_are_what_compiled_layers_keep(kind, trains, rank, tolerance):

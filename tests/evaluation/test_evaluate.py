@@ -53,10 +53,17 @@ def test_tags_are_read_from_treebanks_too(tmp_path):
         read_task("parse", TaskFiles(tmp_path / "a.conllu", tmp_path / "a.conllu"))
 
 
-def test_names_ask_for_their_package_before_anything_is_trained(words, monkeypatch):
+def test_names_and_trees_ask_for_their_packages_before_anything_is_trained(words, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "seqeval", None)
     with pytest.raises(MissingExtra, match="seqeval"):
         read_task("ner", TaskFiles(words, words))
+    (tmp_path / "a.conllu").write_text(TREE)
+    trees = TaskFiles(tmp_path / "a.conllu", tmp_path / "a.conllu", tmp_path / "a.conllu")
+    read_task("parse", trees)
+    for missing in ("ufal.chu_liu_edmonds", "ufal"):  # alone, and with the package that it is in
+        monkeypatch.setitem(sys.modules, missing, None)
+        with pytest.raises(MissingExtra, match=r"ufal\.chu-liu-edmonds: pip install 'relexify\[evaluation\]'"):
+            read_task("parse", trees)
 
 
 @pytest.mark.parametrize(

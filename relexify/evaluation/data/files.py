@@ -125,7 +125,7 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
     """
     entry = TASKS.get_or_raise(task)
     for package, purpose in entry.packages:
-        if importlib.util.find_spec(package) is None:
+        if not _is_installed(package.replace("-", "_")):
             raise MissingExtra(package, purpose, "evaluation")
     if entry.needs_dev and files.dev is None:
         raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
@@ -144,6 +144,13 @@ def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
     if count is None or count >= len(items):
         return items
     return [items[number * len(items) // count] for number in range(count)]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
 
 
 def _as_list(files: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:

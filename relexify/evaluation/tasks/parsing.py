@@ -65,6 +65,7 @@ TASKS.add(
         evaluate=_parse,
         needs_encoder=False,
         needs_dev=True,
+        packages=(("ufal.chu-liu-edmonds", "parsing"),),
     ),
 )
 TASKS.add(

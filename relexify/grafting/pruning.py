@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from relexify.grafting.graft import Graft, graft
+from relexify.grafting.vocabulary import check_own_tokenizer
 from relexify.mixture import Mixture, Origin, mixture_of_rows
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import identify_weights
@@ -68,6 +69,7 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     text.ensure_text()
     loaded, tokenizer = load_model(model), load_tokenizer(model)
     check_fit(loaded, tokenizer)
+    check_own_tokenizer(model, tokenizer)
     pruned, ids = prune_tokenizer(tokenizer, lambda: iter(text))
     source, target = vocabulary_of(tokenizer), vocabulary_of(pruned)
     origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)

@@ -18,6 +18,7 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, InputError
+from relexify.grafting import check_own_tokenizer
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import load_model, load_tokenizer
@@ -60,6 +61,7 @@ def compress_folder(
     Raises:
         InputError: The model does not exist, or an option is impossible for it.
         GraftError: The model cannot be compressed.
+        VocabularyError: The tokenizer does not belong to the model.
         OutputError: The output exists, or cannot be written.
     """
     options = options or Compression()
@@ -67,6 +69,7 @@ def compress_folder(
     notes = inherited_notes(model)
     plain, tokenizer = load_model(model), load_tokenizer(model)
     check_fit(plain, tokenizer)
+    check_own_tokenizer(model, tokenizer)
     pretrained = None
     if options.codes_from is not None:
         pretrained = weight_rows(load_model(options.codes_from).get_input_embeddings())

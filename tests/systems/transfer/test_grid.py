@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relexify.errors import InputError
+from relexify.errors import InputError, VocabularyError
 from relexify.evidence.vectors import VectorTraining
 from relexify.progress import report_to
 from relexify.recipes.demo import make_material
@@ -93,6 +93,14 @@ def conllu_file(path, lines):
 
 
 LINES = [line for line in MATERIAL.invented if len(line) > 130]
+
+
+def test_a_model_with_the_tokenizer_of_another_is_rejected(models, tmp_path):
+    graft = run_transfer(transfer(models, tmp_path / "graft", method="random", score=False)).output
+    pico.permute_tokens(graft).rename(tmp_path / "llama")
+    search = GridSearch(transfer(tmp_path, tmp_path / "out"), neighbours=(1,), temperatures=(1.0,))
+    with pytest.raises(VocabularyError, match="is not the one that the embeddings were built for"):
+        run_grid(search)
 
 
 def test_probes_are_trained_on_examples_from_the_whole_file(models, tmp_path):

@@ -21,7 +21,7 @@ from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.data.files import evenly_spaced
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import check_roles
+from relexify.grafting import check_own_tokenizer, check_roles
 from relexify.markdown import markdown_table
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
@@ -189,6 +189,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
         return
     options = search.transfer
     model, source = load_model(options.model), load_tokenizer(options.model)
+    check_own_tokenizer(options.model, source)
     target = target_tokenizer(options, source, data.evidence)
     check_roles(source, target, needed_roles(model))
     if architecture_of(model) == "headless":

@@ -248,11 +248,20 @@ def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_t
         assert ("check that it is in the language of the transfer" in outcome.err) == warned, outcome.err
 
 
-@pytest.mark.parametrize("verb", ["train", "train --dry-run", "evaluate"])
+@pytest.mark.parametrize(
+    "verb", ["train", "train --dry-run", "evaluate", "transfer", "transfer --dry-run", "compress", "prune"]
+)
 def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, tmp_path, verb):
     folder = pico.permute_tokens(shutil.copytree(transferred[0], tmp_path / "graft"))
     name, *flags = verb.split()
-    given = ("--held-out", world.corpus) if name == "evaluate" else (tmp_path / "out", "--corpus", world.corpus, *SHORT)
+    output, text = tmp_path / "out", ("--corpus", world.corpus)
+    given = {
+        "train": (output, *text, *SHORT),
+        "evaluate": ("--held-out", world.corpus),
+        "transfer": (output, *text, "--method", "random", "--vocab-size", "300", "--set", "score=false"),
+        "compress": (output,),
+        "prune": (output, *text),
+    }[name]
     outcome = relexify(name, folder, *given, *flags)
     assert outcome.status == 2
     assert "is not the one that the embeddings were built for" in outcome.err

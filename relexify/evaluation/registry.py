@@ -61,7 +61,8 @@ class Task:
         evaluate: Trains and tests a model; None if it is fine-tuned like most.
         needs_encoder: Whether only encoders can be evaluated.
         needs_dev: Whether development data is required.
-        packages: Optional packages that it needs, as pip names them, with what they are needed for.
+        packages: Optional packages that it needs, with what they are needed for. The name is that of the module,
+            with `-` where pip has it instead of `_`.
     """
 
     summary: str

@@ -22,7 +22,7 @@ from relexify.grafting.unigram import (
     find_unigram_prior,
 )
 from relexify.grafting.unigram_text import sample_paragraphs
-from relexify.grafting.vocabulary import check_own_tokenizer
+from relexify.grafting.vocabulary import check_own_tokenizer, load_own_tokenizer
 
 __all__ = [
     "CheckResult",
@@ -39,6 +39,7 @@ __all__ = [
     "find_unigram_prior",
     "graft",
     "is_tied",
+    "load_own_tokenizer",
     "prune",
     "row_origins",
     "sample_paragraphs",

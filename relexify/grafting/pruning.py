@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from relexify.grafting.graft import Graft, graft
-from relexify.grafting.vocabulary import check_own_tokenizer
+from relexify.grafting.vocabulary import load_own_tokenizer
 from relexify.mixture import Mixture, Origin, mixture_of_rows
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import identify_weights
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint
@@ -67,9 +67,8 @@ def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite
     source_provenance = read_notes(model).get("provenance")
     text = Corpus.open(corpus)
     text.ensure_text()
-    loaded, tokenizer = load_model(model), load_tokenizer(model)
+    tokenizer, loaded = load_own_tokenizer(model), load_model(model)
     check_fit(loaded, tokenizer)
-    check_own_tokenizer(model, tokenizer)
     pruned, ids = prune_tokenizer(tokenizer, lambda: iter(text))
     source, target = vocabulary_of(tokenizer), vocabulary_of(pruned)
     origins = np.where([form.is_special for form in target.forms], Origin.SPECIAL, Origin.COPIED)

@@ -14,8 +14,9 @@ from typing import TypeVar
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from relexify.grafting.vocabulary import load_own_tokenizer
 from relexify.pretrained.architecture import check_fit, inner_encoder
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.pretrained.parameters.lexical import count_rows, lexical_axes, resize
 from relexify.pretrained.parameters.same_encoder import check_same_encoder
 
@@ -54,7 +55,7 @@ def load_lexicon(name: str | Path) -> Lexicon:
         VocabularyError: The tokenizer does not match the model.
         GraftError: The vocabulary of the model cannot be changed.
     """
-    model, tokenizer = load_model(name), load_tokenizer(name)
+    tokenizer, model = load_own_tokenizer(name), load_model(name)
     check_fit(model, tokenizer)
     encoder = inner_encoder(model)
     return Lexicon(str(name), tokenizer, model.config, encoder, frozenset(lexical_axes(encoder)))

@@ -14,7 +14,7 @@ from relexify.pretrained.names import resolve
 from relexify.progress import count_of
 from relexify.tokens import vocabulary_of
 
-__all__ = ["check_own_tokenizer", "describe_other_tokens"]
+__all__ = ["check_own_tokenizer", "describe_other_tokens", "load_own_tokenizer"]
 
 _SHOWN = 3
 
@@ -43,6 +43,21 @@ def check_own_tokenizer(model: str | Path, tokenizer: PreTrainedTokenizerFast | 
             f"tokenizer that was written with them (relexify check {model} lists all problems); if the tokens were "
             f"renamed on purpose, remove {MIXTURE_FILE}"
         )
+
+
+def load_own_tokenizer(model: str | Path) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a model, and validate it as `check_own_tokenizer` does, before the model is read.
+
+    Args:
+        model: As for `load_model`.
+
+    Raises:
+        VocabularyError: An id stands for another token than the one that its row was built for.
+        InputError: There is no such model, or its mixture is damaged.
+    """
+    tokenizer = load_tokenizer(model)
+    check_own_tokenizer(model, tokenizer)
+    return tokenizer
 
 
 def describe_other_tokens(found: Sequence[str], expected: Sequence[str]) -> str:

@@ -104,6 +104,8 @@ class Training:
         beta2: β2 of Adam.
         epsilon: ε of Adam.
         clip: Largest norm of a gradient.
+        dropout: Whether to train with the dropout of the model's config. Without it, an encoder learns faster from text
+            that it sees for the first time. The config keeps the rates, for fine-tuning.
         masking: Share of the tokens that a masked language model has to predict.
         source_corpus: Text in the first language of a model with two, so that it is not forgotten; both languages are
             then scored.
@@ -167,6 +169,7 @@ class Training:
     beta2: float = 0.98
     epsilon: float = 1e-6
     clip: float = 1.0
+    dropout: bool = True
     masking: float = 0.15
     source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
     source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))

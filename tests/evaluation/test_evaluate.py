@@ -61,6 +61,7 @@ def test_names_and_trees_ask_for_their_packages_before_anything_is_trained(words
     trees = TaskFiles(tmp_path / "a.conllu", tmp_path / "a.conllu", tmp_path / "a.conllu")
     read_task("parse", trees)
     for missing in ("ufal.chu_liu_edmonds", "ufal"):  # alone, and with the package that it is in
+        monkeypatch.delitem(sys.modules, "ufal.chu_liu_edmonds", raising=False)
         monkeypatch.setitem(sys.modules, missing, None)
         with pytest.raises(MissingExtra, match=r"ufal\.chu-liu-edmonds: pip install 'relexify\[evaluation\]'"):
             read_task("parse", trees)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relexify.errors import EvidenceError
-from relexify.grafting import check_roles, row_origins
+from relexify.grafting import check_roles, load_own_tokenizer, row_origins
 from relexify.methods.fvt import fvt
 from relexify.methods.registry import METHODS
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.progress import count_of, report_under
 from relexify.recipes.advise.evidence import (
     FEWEST_WORDS,
@@ -225,7 +225,7 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
         _, held = split_dictionary(evidence.lexicon)
         if len(held) * _TOKENS_OF_A_WORD < FEWEST_WORDS:
             raise _too_few_words()
-    model, source = load_model(transfer.model), load_tokenizer(transfer.model)
+    source, model = load_own_tokenizer(transfer.model), load_model(transfer.model)
     target = target_tokenizer(transfer, source, evidence)
     check_roles(source, target, needed_roles(model))
     left_out = _build_all(options, runs, model, source)

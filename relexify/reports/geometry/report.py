@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.grafting import load_own_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.pretrained.runtime.runnable import check_finite
 from relexify.reports.geometry.inputs import neighbours_among_tokens, neighbours_in_file, states_of_text
@@ -82,7 +83,7 @@ def plot_geometry(
     states: dict[str, tuple[HiddenStates, Mapping[int, str]]] = {}
     neighbours: dict[str, Neighbourhood] = {}
     for name, model in models.items():
-        loaded, tokenizer = load_model(model), load_tokenizer(model)
+        tokenizer, loaded = load_own_tokenizer(model), load_model(model)
         check_finite(loaded)
         embedding = loaded.get_input_embeddings()
         rows, codes = weight_rows(embedding), getattr(embedding, "codes", None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from relexify.errors import InputError, first_line
+from relexify.grafting import load_own_tokenizer
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.languages import LANGUAGES
@@ -52,10 +53,10 @@ class BilingualBundle:
         Raises:
             InputError: A model cannot be loaded, or the names are invalid.
             GraftError: The two models do not have the same architecture.
-            VocabularyError: A tokenizer does not match its model.
+            VocabularyError: A tokenizer does not belong to its model.
         """
+        tokenizers = load_own_tokenizer(source), load_own_tokenizer(target)
         models = load_model(source), load_model(target)
-        tokenizers = load_tokenizer(source), load_tokenizer(target)
         for model, tokenizer in zip(models, tokenizers, strict=True):
             check_fit(model, tokenizer)
         return cls(BilingualModel.join(*models, languages), dict(zip(languages, tokenizers, strict=True)))

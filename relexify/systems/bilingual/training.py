@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from relexify.errors import InputError
-from relexify.grafting import check_own_tokenizer
 from relexify.pretrained.architecture import architecture_of, check_fit
 from relexify.pretrained.languages import check_languages
 from relexify.pretrained.runtime.runnable import check_finite
@@ -95,10 +94,9 @@ def _bilingual_job(
     with processes.main_process_first():
         bundle = BilingualBundle.join(source, target, languages)
     dtype, model = bundle.model.dtype, bundle.model.float()
-    for name, language in zip((source, target), languages, strict=True):
+    for language in languages:
         check_language_model(model.for_language(language), training)
         check_fit(model.for_language(language), bundle.tokenizers[language])
-        check_own_tokenizer(name, bundle.tokenizers[language])
     check_stages(model, training)
     if processes.is_main_process:  # with FSDP, only this one may have the weights
         check_finite(model)

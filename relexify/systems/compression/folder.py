@@ -18,10 +18,10 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from relexify.errors import GraftError, InputError
-from relexify.grafting import check_own_tokenizer
+from relexify.grafting import load_own_tokenizer
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.pretrained.runtime.quiet import save_model
 from relexify.pretrained.tokenizers import save_tokenizer
@@ -67,9 +67,8 @@ def compress_folder(
     options = options or Compression()
     check_output(output, model, options.codes_from, overwrite=overwrite)
     notes = inherited_notes(model)
-    plain, tokenizer = load_model(model), load_tokenizer(model)
+    tokenizer, plain = load_own_tokenizer(model), load_model(model)
     check_fit(plain, tokenizer)
-    check_own_tokenizer(model, tokenizer)
     pretrained = None
     if options.codes_from is not None:
         pretrained = weight_rows(load_model(options.codes_from).get_input_embeddings())
@@ -112,11 +111,12 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
     Raises:
         InputError: The model does not exist.
         GraftError: The model is not compressed.
+        VocabularyError: The tokenizer does not belong to the model.
         OutputError: The output exists, or cannot be written.
     """
     check_output(output, model, overwrite=overwrite)
     notes = inherited_notes(model)
-    small, tokenizer = load_model(model), load_tokenizer(model)
+    tokenizer, small = load_own_tokenizer(model), load_model(model)
     if not is_compressed(small):
         raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
     notes["expanded_from"] = str(model)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
-from relexify.grafting import check_own_tokenizer
+from relexify.grafting import load_own_tokenizer
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS, TRANSLATIONS
 from relexify.pretrained.loading import load_config, load_tokenizer
@@ -48,8 +48,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
             small or too large.
         VocabularyError: The tokenizer does not belong to the model.
     """
-    config, source, method = load_config(options.model), load_tokenizer(options.model), METHODS[options.method]
-    check_own_tokenizer(options.model, source)
+    config, source, method = load_config(options.model), load_own_tokenizer(options.model), METHODS[options.method]
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     text = Corpus.open(options.corpus).describe()
     text += ", one line in 100 is held out" if options.held_out is None else f"; {evidence.held_out.name} is held out"

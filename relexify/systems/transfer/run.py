@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import Graft, UnigramReport, check_own_tokenizer, check_roles
+from relexify.grafting import Graft, UnigramReport, check_roles, load_own_tokenizer
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import bytes_to_write
@@ -205,8 +205,7 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     """
     provenance = read_notes(options.model).get("provenance")
     # Tokenizers first, because a large model takes minutes to read.
-    source, choice = load_tokenizer(options.model), choose_tokenizer(options)
-    check_own_tokenizer(options.model, source)
+    source, choice = load_own_tokenizer(options.model), choose_tokenizer(options)
     given = None if choice.name is None else load_tokenizer(choice.name)
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)

@@ -27,7 +27,8 @@ import torch
 from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
-from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.grafting import load_own_tokenizer
+from relexify.pretrained.loading import load_config, load_model
 from relexify.scoring import Score
 from relexify.storage.files import is_written, write_file
 from relexify.storage.inputs import check_inputs
@@ -197,13 +198,16 @@ def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
 
     Raises:
         GraftError: A TRILayer cannot be added to the model, or the two models do not share an encoder.
-        VocabularyError: A tokenizer does not match its model.
+        VocabularyError: A tokenizer does not belong to its model.
     """
     first, second = options.languages
     source: str | Path = model
     target: PreTrainedModel | None = None
     if options.vocabularies == "separate" and options.source_model:
-        source, target = options.source_model, _load_backbone(model)
+        source = options.source_model
+    tokenizers = load_own_tokenizer(source), load_own_tokenizer(model)
+    if source is not model:
+        target = _load_backbone(model)
     built = with_trilayer(
         _load_backbone(source),
         (first, second),
@@ -212,7 +216,6 @@ def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
         embedding_size=options.embedding_size,
         seed=options.seed,
     )
-    tokenizers = load_tokenizer(source), load_tokenizer(model)
     check_tokenizers(built, tokenizers)
     save_with_tokenizers(built, tokenizers, folder)
 

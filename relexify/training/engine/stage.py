@@ -36,6 +36,7 @@ from relexify.training.engine.arguments import (
     stage_optimiser,
 )
 from relexify.training.engine.distribution import check_checkpoint, check_distribution, unwrap
+from relexify.training.engine.dropout import without_dropout
 from relexify.training.engine.freezing import KeptRows, freeze_all_but
 from relexify.training.engine.monitor import BITS, PERPLEXITY, StageMonitor, scores_with_losses
 from relexify.training.engine.optimisers.average import swap_averages
@@ -122,6 +123,7 @@ def train_stage(
             label_share=_label_share(data),
             objectives=data.batches.objectives,
         ),
+        nullcontext() if training.dropout else without_dropout(model),
         _light_zero_grad(model) if is_plain else nullcontext(),
     ):
         monitor = StageMonitor(

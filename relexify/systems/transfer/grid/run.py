@@ -21,11 +21,11 @@ from relexify.evaluation.data.examples import read_examples
 from relexify.evaluation.data.files import evenly_spaced
 from relexify.evaluation.probing.probes import PairExample, TaggedWords, probe_pairs, probe_words
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import check_own_tokenizer, check_roles
+from relexify.grafting import check_roles, load_own_tokenizer
 from relexify.markdown import markdown_table
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.progress import track
 from relexify.scoring import Score, language_model_scores, report_sample_size, sample_size
 from relexify.storage.files import write_file
@@ -65,6 +65,7 @@ def run_grid(search: GridSearch) -> GridResult:
 
     Raises:
         InputError: The grid is impossible, or the output folder holds cells of another one.
+        VocabularyError: The tokenizer does not belong to the model.
     """
     planned, options = plan_cells(search), search.transfer
     data = _open_data(search)
@@ -188,8 +189,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
     if not pending:
         return
     options = search.transfer
-    model, source = load_model(options.model), load_tokenizer(options.model)
-    check_own_tokenizer(options.model, source)
+    source, model = load_own_tokenizer(options.model), load_model(options.model)
     target = target_tokenizer(options, source, data.evidence)
     check_roles(source, target, needed_roles(model))
     if architecture_of(model) == "headless":

@@ -14,7 +14,8 @@ from relexify.evidence.vectors import WordVectors
 from relexify.pretrained.loading import load_model
 from relexify.systems.compression.codes import smallest_base
 from relexify.systems.compression.model import is_compressed
-from tests.cli.command import relexify
+from tests import pico
+from tests.cli.command import assert_error, relexify
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,12 @@ def test_a_compressed_model_is_inspected_evaluated_and_trained_on(compressed, wo
     assert is_compressed(trained)
     assert torch.equal(trained.get_input_embeddings().codes, before.get_input_embeddings().codes)
     assert not torch.equal(trained.get_input_embeddings().tables[0], before.get_input_embeddings().tables[0])
+
+
+def test_a_compressed_model_with_the_tokens_of_another_is_not_expanded(compressed, tmp_path):
+    folder = pico.permute_tokens(shutil.copytree(compressed[0], tmp_path / "small"))
+    outcome = relexify("expand", folder, tmp_path / "plain")
+    assert_error(outcome, "is not the one that the embeddings were built for")
 
 
 def test_expanded_it_is_an_ordinary_model_with_the_same_logits(compressed, tmp_path):

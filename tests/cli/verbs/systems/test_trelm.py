@@ -27,7 +27,7 @@ from relexify.systems.trelm.scores import trelm_scores
 from relexify.tokens import vocabulary_of
 from relexify.training.results.curve import Curve
 from tests import pico
-from tests.cli.command import relexify
+from tests.cli.command import assert_error, relexify
 
 PHASES = {"commonality": 2, "transfer": 3, "specific": 2}
 """Steps of each phase."""
@@ -102,6 +102,13 @@ def parameters(folder: Path) -> dict[str, torch.Tensor]:
 def same(one: Path, other: Path) -> bool:
     first, second = parameters(one), parameters(other)
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_transfer_with_the_tokens_of_another_is_rejected(texts: Texts, tmp_path: Path):
+    given = ("--corpus", texts.root / "xx.txt", "--method", "random", "--vocab-size", "300", "--set", "score=false")
+    assert relexify("transfer", texts.model, tmp_path / "graft", *given).status == 0
+    outcome = relexify("trelm", pico.permute_tokens(tmp_path / "graft"), tmp_path / "out", *texts.options())
+    assert_error(outcome, "is not the one that the embeddings were built for")
 
 
 @pytest.fixture(scope="module")

@@ -249,7 +249,18 @@ def test_text_in_another_language_than_that_of_the_transfer_is_reported_before_t
 
 
 @pytest.mark.parametrize(
-    "verb", ["train", "train --dry-run", "evaluate", "transfer", "transfer --dry-run", "compress", "prune"]
+    "verb",
+    [
+        "train",
+        "train --dry-run",
+        "evaluate",
+        "transfer",
+        "transfer --dry-run",
+        "advise",
+        "compress",
+        "prune",
+        "geometry",
+    ],
 )
 def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, tmp_path, verb):
     folder = pico.permute_tokens(shutil.copytree(transferred[0], tmp_path / "graft"))
@@ -259,7 +270,9 @@ def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, t
         "train": (output, *text, *SHORT),
         "evaluate": ("--held-out", world.corpus),
         "transfer": (output, *text, "--method", "random", "--vocab-size", "300", "--set", "score=false"),
+        "advise": (*text, *SHORT[:6], "--vocab-size", "300", "--output", output),
         "compress": (output,),
+        "geometry": ("--output", tmp_path / "points.svg"),
         "prune": (output, *text),
     }[name]
     outcome = relexify(name, folder, *given, *flags)

@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 
 BLOCK = 200_000  # words
+FREQUENT = 300_000  # words that are spelled once
 INTERVAL = 0.05  # seconds between two looks at the memory
 STEPS: dict[str, Callable[[Path], object]] = {}
 
@@ -99,14 +100,21 @@ def write_text(path: Path, size: int) -> None:
     import numpy as np
 
     syllables = np.array([consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"], dtype=object)
+
+    def spell(ranks: np.ndarray) -> np.ndarray:
+        words = syllables[ranks % len(syllables)]
+        while ranks.any():
+            ranks = ranks // len(syllables)
+            words = words + np.where(ranks > 0, syllables[ranks % len(syllables)], "")
+        return words
+
+    frequent = spell(np.arange(FREQUENT))
     generator = np.random.default_rng(0)
     with open(path, "w", encoding="utf-8") as stream:
         while stream.tell() < size:
             ranks = generator.zipf(1.2, BLOCK) % 10**9
-            words = syllables[ranks % len(syllables)]
-            while ranks.any():
-                ranks = ranks // len(syllables)
-                words = words + np.where(ranks > 0, syllables[ranks % len(syllables)], "")
+            words = frequent[np.minimum(ranks, FREQUENT - 1)]
+            words[ranks >= FREQUENT] = spell(ranks[ranks >= FREQUENT])
             stream.writelines(" ".join(line) + "\n" for line in words.reshape(-1, 20))
 
 

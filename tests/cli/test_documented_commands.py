@@ -84,8 +84,8 @@ MEANT = {
 MEANT_ON_PAGE = {
     "bilingual.md": {"SOURCE": "bert-base-cased", "TARGET": "bert-sw-1", "LANGUAGE": "target", "FOLDER": "exported"},
     "evaluation.md": {"MODEL": "bert-base-cased"},
-    "advise.md": {"--dictionary swahili.txt": "en-sw.tsv", "en6.txt": "english.txt"},
-    "extension.md": {"--dictionary swahili.txt": "en-sw.tsv"},
+    "results/advice.md": {"--dictionary swahili.txt": "en-sw.tsv", "en6.txt": "english.txt"},
+    "results/extension.md": {"--dictionary swahili.txt": "en-sw.tsv"},
     "results/encoders.md": {"MODEL": "gpt2-swahili-trained", "GRAFTED": "gpt2-swahili"},
     "results/sub-embeddings.md": {"all-minilm-l6-v2": "bert-base-cased"},
     "results/trelm.md": {

@@ -36,6 +36,7 @@ __all__ = [
     "first_line",
     "importing",
     "is_panic",
+    "one_of",
 ]
 
 LARGEST_SEED = 2**32 - 1
@@ -128,6 +129,11 @@ def check_positive(name: str, value: float | None, most: float = float("inf"), *
         raise InputError(f"{before}`{name}={value}` is not possible: give a number above 0{limit}")
 
 
+def one_of(choices: Collection[str]) -> str:
+    """Return the values that an option may have, for a message: `a or b`, `one of a, b, c`."""
+    return " or ".join(choices) if len(choices) <= 2 else f"one of {', '.join(choices)}"
+
+
 def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
     """Validate the value of an option that has a few possible values; `kind` says what it chooses.
 
@@ -135,7 +141,7 @@ def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
         InputError: It is none of them.
     """
     if value not in choices:
-        raise InputError(f"there is no {kind} {value!r}: choose one of {', '.join(choices)}")
+        raise InputError(f"there is no {kind} {value!r}: choose {one_of(choices)}")
 
 
 def first_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
+from relexify.device import AUTO
 from relexify.registry import Registry
 from relexify.storage.notes import Notes
 
@@ -73,7 +74,7 @@ class RunContext:
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         tables: The options of all tables of the recipe, by name.
-        device: Where to search and score; training uses a GPU if there is one.
+        device: Where to search and score: `cpu`, `cuda`, or `auto` for a GPU if there is one, which training uses.
         overwrite: Whether an older output may be replaced.
     """
 
@@ -81,7 +82,7 @@ class RunContext:
     corpus: Corpus
     held_out: Corpus | None
     tables: Mapping[str, Any]
-    device: str = "cpu"
+    device: str = AUTO
     overwrite: bool = False
 
 

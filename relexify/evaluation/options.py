@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal, TypeVar
 
+from relexify.device import AUTO, validate_device
 from relexify.errors import LARGEST_SEED, InputError, check_choice, check_number, check_positive
 from relexify.evaluation.registry import TASKS
 from relexify.pretrained.runtime.precision import PRECISIONS
@@ -197,9 +198,10 @@ class Evaluation:
     examples: int | None = None
     seeds: tuple[int, ...] = (0,)
     keep_encoders: bool = field(default=False, metadata=NO_EFFECT)
-    device: str = field(default="auto", metadata=NO_EFFECT)
+    device: str = field(default=AUTO, metadata=NO_EFFECT)
 
     def __post_init__(self) -> None:
+        validate_device(self.device)
         task = TASKS.get_or_raise(self.task)
         if self.probe and task.probe is None:
             known = ", ".join(name for name, other in TASKS.items() if other.probe is not None)

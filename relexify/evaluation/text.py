@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from relexify.device import AUTO, resolve_device, validate_device
 from relexify.errors import InputError, check_number
 from relexify.storage.fingerprint import NO_EFFECT
 
@@ -31,7 +32,7 @@ class TextScoring:
             a time: the exact pseudo-perplexity, many times slower) or `words` (whole words: comparable across
             vocabularies, several times slower). Decoders ignore it.
         language: The language to score, if the model has several.
-        device: Where to compute.
+        device: Where to compute: `cpu`, `cuda`, or `auto` for a GPU if there is one.
     """
 
     held_out_bytes: int = 400_000
@@ -39,10 +40,11 @@ class TextScoring:
     batch: int = 8
     masking: Literal["strided", "single", "words"] = "strided"
     language: str | None = None
-    device: str = field(default="cpu", metadata=NO_EFFECT)
+    device: str = field(default=AUTO, metadata=NO_EFFECT)
 
     def __post_init__(self) -> None:
         """Validate the options."""
+        validate_device(self.device)
         for name, least, most in (("held_out_bytes", 1, 2**40), ("length", 2, 2**20), ("batch", 1, 2**20)):
             check_number(name, getattr(self, name), least, most)
         if self.masking not in ("strided", "single", "words"):
@@ -94,7 +96,7 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     lines = text.sample_bytes(options.held_out_bytes).split("\n")
     loaded, tokenizer = load_for_language(model, options.language)
     check_own_tokenizer(model, tokenizer)
-    loaded = loaded.to(options.device)
+    loaded = loaded.to(resolve_device(options.device))
     window, batch = options.length, options.batch
     scores: tuple[Score, ...]
     if options.masking == "words":

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from relexify.device import has_cuda
 from relexify.methods.registry import METHODS
 from relexify.pretrained.kinds import kind_of_folder, read_config_file
-from relexify.pretrained.runtime.cuda import has_cuda
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
 from relexify.storage.notes import Notes, recorded_command
 from relexify.systems.transfer.assessment.verdict import verdict_of

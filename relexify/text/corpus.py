@@ -20,7 +20,16 @@ from relexify.text.encodable import count_bytes
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source, TextFile
 
-__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource", "paragraph_digest", "sample_revisions"]
+__all__ = [
+    "HELD_OUT_EVERY",
+    "Corpus",
+    "NoText",
+    "Part",
+    "TextInput",
+    "TextSource",
+    "paragraph_digest",
+    "sample_revisions",
+]
 
 logger = logging.getLogger(__name__)
 

@@ -100,8 +100,8 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     Raises:
         InputError: An option has an impossible value.
     """
-    stages = training.stages or _from_plan(training)
     check_training(training)
+    stages = training.stages or _from_plan(training)
     for stage in stages:
         check_stage(stage)
         if training.lora_rank and stage.optimiser == MUON:

@@ -260,5 +260,5 @@ def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, tr
         rates.others,
         extra=ONCE,
     )
-    logger.debug("Rates that were not given follow from %s.", inputs)
+    logger.debug("rates that were not given follow from %s", inputs)
     return replace(options, learning_rate=rates.inner, embedding_learning_rate=rates.embeddings)

@@ -234,7 +234,7 @@ def _remove_damaged_stages(work: Path) -> None:
         try:
             find_checkpoint(stage)
         except InputError as error:
-            logger.warning("%s; removing it.", str(error).partition(":")[0])
+            logger.warning("%s; removing it", str(error).partition(":")[0])
             shutil.rmtree(stage)
 
 

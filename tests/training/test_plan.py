@@ -113,6 +113,8 @@ INVALID = {
     "patience": (Training(patience=0), r"`patience=0` is not possible"),
     "held out": (Training(held_out_bytes=0), r"`held_out_bytes=0` is not possible"),
     "warm-up": (Training(warmup=1.5), r"`warmup=1.5` is not a share: give a number from 0 to 1"),
+    "endless warm-up": (Training(warmup=math.inf), r"`warmup=inf` is not a share"),
+    "warm-up not a number": (Training(warmup=math.nan), r"`warmup=nan` is not a share"),
     "masking": (Training(masking=-0.1), r"`masking=-0.1` is not a share"),
     "masking not a number": (Training(masking=math.nan), r"`masking=nan` is not a share"),
     "no masking": (Training(masking=0), r"nothing to learn: give a share such as 0.15"),

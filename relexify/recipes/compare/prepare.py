@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from relexify.device import AUTO, resolve_device
 from relexify.errors import InputError, OutputError
 from relexify.recipes.compare.checks import check_comparable
 from relexify.recipes.compare.trials import Moments, Trial, check_trial
@@ -49,7 +50,7 @@ class PreparedComparison:
 
 
 def prepare_comparison(
-    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = AUTO, overwrite: bool = False
 ) -> PreparedComparison:
     """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`."""
     compare, training = check_comparable(recipe)
@@ -59,7 +60,7 @@ def prepare_comparison(
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
     trials = {
-        size: _make_trials(recipe, compare, training, size, device=device, overwrite=overwrite)
+        size: _make_trials(recipe, compare, training, size, device=resolve_device(device), overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
     prepared = PreparedComparison(trials, to_train, training)

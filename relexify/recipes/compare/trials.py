@@ -179,7 +179,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     """Return the result of a trial that an earlier call finished, and remove what is not to be kept."""
     if not trial.work.is_finished():
         if made_by := trial.work.made_by_others():
-            logger.warning("%s is left out: it was made by %s.", trial.folder, made_by)
+            logger.warning("%s is left out: it was made by %s", trial.folder, made_by)
         return None
     curve = _load_curve(trial.folder / _CURVE, "training again")
     if curve is None:
@@ -194,7 +194,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     version = read_notes(trial.folder).get("version")
     if version != __version__:
         logger.warning(
-            "%s was made by relexify %s, and this is %s: remove it to run it again.",
+            "%s was made by relexify %s, and this is %s: remove it to run it again",
             trial.folder,
             version or "of an unknown version",
             __version__,
@@ -289,5 +289,5 @@ def _load_curve(path: Path, otherwise: str) -> Curve | None:
     try:
         return Curve.load(path)
     except InputError as error:
-        logger.warning("%s cannot be read; %s (%s).", path, otherwise, error)
+        logger.warning("%s cannot be read; %s (%s)", path, otherwise, error)
         return None

@@ -13,7 +13,7 @@ is reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -175,7 +175,7 @@ def read_value(value: object, location: Location, *, annotation: Any, default: A
     if origin is Annotated:
         return _read_marked(value, location, annotation=arguments[0], marks=arguments[1:], default=default)
     if origin is Literal:
-        return choose(str(_ensure(str, value)), arguments, location.name)
+        return _read_choice(_ensure(str, value), arguments)
     if origin is tuple:
         items = dict(enumerate(_ensure(list, value)))
         return tuple(_read_parts(items, location, partial(read_value, annotation=arguments[0])).values())
@@ -214,6 +214,13 @@ def _read_marked(value: object, location: Location, *, annotation: Any, marks: C
         if isinstance(mark, Check):
             mark.function(read)
     return read
+
+
+def _read_choice(value: str, choices: Sequence[str]) -> str:
+    """Return one of a few values as a text of its own: a value of `--set` is a subclass of `str`."""
+    if value not in choices:
+        raise InvalidValue(f"is {value[:80]!r}: {suggestion(value, choices)}")
+    return str(value)
 
 
 def _read_texts(value: object, location: Location) -> str | tuple[str, ...]:

@@ -20,6 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
+from relexify.device import validate_device
 from relexify.errors import LARGEST_SEED, InputError, check_number
 from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
@@ -189,6 +190,7 @@ def validate_transfer(options: Transfer) -> None:
         )
     if not 0 < options.temperature < float("inf"):
         raise InputError(f"`temperature={options.temperature}` is not possible: give a number above 0, such as 0.1")
+    validate_device(options.device)
     validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from relexify.device import AUTO
 from relexify.errors import InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
@@ -119,7 +120,7 @@ class Transfer:
         score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
         held_out_bytes: Bytes of held-out text to score on; 400,000 with CUDA and 8,192 without by default, as in
             training.
-        device: Where to search and score.
+        device: Where to search and score: `cpu`, `cuda`, or `auto` for a GPU if there is one.
         pad_to_multiple_of: Round the rows of the embedding up.
         language: Code of the target language, such as `sw`, for the model card.
         seed: Random seed.
@@ -156,7 +157,7 @@ class Transfer:
     options: Annotated[Mapping[str, Any], Flattened(_all_method_options)] = field(default_factory=dict)
     score: bool = field(default=True, metadata=NO_EFFECT)
     held_out_bytes: int | None = field(default=None, metadata=NO_EFFECT)
-    device: str = field(default="cpu", metadata=NO_EFFECT)
+    device: str = field(default=AUTO, metadata=NO_EFFECT)
     pad_to_multiple_of: int | None = None
     language: str | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0

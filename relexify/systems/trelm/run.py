@@ -284,7 +284,7 @@ def _train_directions(
         pairs = load_pairs(tokenizers, options, held_out=(source_scored_on, scored_on))
         write_file(work / _PAIRS, json.dumps({"trained": len(pairs), "left_out": pairs.left_out}) + "\n")
     for direction in get_args(Direction):
-        logger.info("Transfer training: %s.", direction)
+        logger.info("transfer training: %s", direction)
         train_direction(
             work / _COMMONALITY,
             work / direction,

@@ -234,6 +234,10 @@ INVALID = {
     "top key": ("titel = 'x'\n" + TOP, ["there is no key 'titel' in the top of the file", "did you mean 'title'?"]),
     "key": (TOP + "[training]\nstepz = 5", ["no key 'stepz' in [training]", "did you mean 'steps'?"]),
     "dash": (TOP + "[transfer]\nvocab-size = 5", ["no key 'vocab-size' in [transfer]", "did you mean 'vocab_size'?"]),
+    "choice": (
+        TOP + "[transfer]\naligning.units = 'foo'",
+        ["transfer.aligning.units is 'foo': choose tokens or words"],
+    ),
     "far key": (TOP + "[compare]\nxyz = 5", ["choose one of runs, seeds, subsamples, keep_models"]),
     "nested key": (TOP + "[transfer.vectors]\nwidht = 5", ["no key 'widht' in [transfer.vectors]", "'width'"]),
     "stage key": (

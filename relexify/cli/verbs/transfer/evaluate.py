@@ -92,8 +92,10 @@ def evaluate(
         raise InputError(f"no data for the task {task}: give --data FOLDER, or --train FILE and --test FILE")
     found = TaskFiles(train="", test="") if data is None else find_files(data)
     files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
-    options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
-    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
+    named = Evaluation(
+        task, probe=probe, language=language, through=through, seeds=tuple(range(seeds)), keep_encoders=keep_encoders
+    )
+    options = apply_settings("tasks", named, settings)
     check_files(files)
     say_loading()
     from relexify.evaluation.evaluate import evaluate_task

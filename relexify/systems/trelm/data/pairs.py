@@ -186,10 +186,10 @@ def align_pairs(
         )
     if long := int((complete & ~short).sum()):
         pairs_are = count_of(long, "sentence pair is", "sentence pairs are")
-        logger.warning("%s left out, too long for sequences of %d tokens.", pairs_are, max_tokens)
+        logger.warning("%s left out, too long for sequences of %d tokens", pairs_are, max_tokens)
     shares = [float((positions != UNALIGNED).mean()) for positions in (to_target, to_source)]
     logger.info(
-        "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned.",
+        "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned",
         len(lines),
         100 * shares[0],
         100 * shares[1],

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 __all__ = [
     "LARGEST_SEED",
@@ -31,8 +33,10 @@ __all__ = [
     "TrainingError",
     "VocabularyError",
     "check_choice",
+    "check_choices",
     "check_number",
     "check_positive",
+    "choices_of",
     "first_line",
     "importing",
     "is_panic",
@@ -142,6 +146,31 @@ def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
     """
     if value not in choices:
         raise InputError(f"there is no {kind} {value!r}: choose {one_of(choices)}")
+
+
+def check_choices(options: object, *, before: str = "") -> None:
+    """Validate all fields of a dataclass whose type is a `Literal`, which Python does not do itself.
+
+    Args:
+        options: The dataclass.
+        before: What comes before the name of a field in messages, such as `aligning.`.
+
+    Raises:
+        InputError: A field has none of the values of its type.
+    """
+    for name, annotation in get_type_hints(type(options)).items():
+        choices, value = choices_of(annotation), getattr(options, name)
+        if choices and value is not None and value not in choices:
+            raise InputError(f"`{before}{name}={value}` is not possible: choose {one_of(choices)}")
+
+
+def choices_of(annotation: Any) -> tuple[str, ...]:
+    """Return the values of a `Literal`, also if the annotation allows None; nothing for other types."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    members = [choices_of(member) for member in get_args(annotation) if get_origin(member) is Literal]
+    is_optional = get_origin(annotation) in (Union, UnionType)
+    return members[0] if is_optional and members else ()
 
 
 def first_line(error: BaseException) -> str:

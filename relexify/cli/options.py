@@ -16,7 +16,7 @@ from relexify.device import resolve_device, validate_device
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
-    from relexify.text import TextInput
+    from relexify.text import TextOption
 
 __all__ = [
     "METHOD",
@@ -253,7 +253,7 @@ _MOST_COMPARED = 50_000_000
 """Bytes of held-out text from which on it is read once the work has begun only, because that takes seconds."""
 
 
-def check_texts(*languages: tuple[TextInput | None, TextInput | None]) -> None:
+def check_texts(*languages: tuple[TextOption | None, TextOption | None]) -> None:
     """Validate texts before slow imports; each pair is text to train on, and held-out text.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from relexify.device import AUTO, resolve_device, validate_device
-from relexify.errors import InputError, check_number
+from relexify.errors import check_choices, check_number
 from relexify.storage.fingerprint import NO_EFFECT
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class TextScoring:
     Attributes:
         held_out_bytes: Bytes of the text to score on, in whole lines.
         length: Tokens that the model sees at once.
-        batch: Windows scored at a time.
+        batch: Windows per forward pass.
         masking: How tokens of a masked language model are masked: `strided` (several per pass), `single` (one token at
             a time: the exact pseudo-perplexity, many times slower) or `words` (whole words: comparable across
             vocabularies, several times slower). Decoders ignore it.
-        language: The language to score, if the model has several.
+        language: The language to score; required if the model has several.
         device: Where to compute: `cpu`, `cuda`, or `auto` for a GPU if there is one.
     """
 
@@ -47,8 +47,7 @@ class TextScoring:
         validate_device(self.device)
         for name, least, most in (("held_out_bytes", 1, 2**40), ("length", 2, 2**20), ("batch", 1, 2**20)):
             check_number(name, getattr(self, name), least, most)
-        if self.masking not in ("strided", "single", "words"):
-            raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
+        check_choices(self)
 
 
 def explain_size(held_out: TextSource, options: TextScoring) -> str:

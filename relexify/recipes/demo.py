@@ -52,7 +52,7 @@ class Demonstration:
         model: The model that learns the language.
         vocab_size: Tokens of the target vocabulary.
         dictionary_size: The number of words in the dictionary that the methods see, the most frequent ones.
-        text_bytes: How much of the text to use; all of it if None.
+        text_bytes: How much of the text to use; default: all of it.
         training: How the transferred models are trained.
         seed: Random seed.
         overwrite: Whether to replace the output folder.

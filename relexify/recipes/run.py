@@ -19,7 +19,7 @@ from relexify.errors import InputError
 from relexify.methods.registry import METHODS
 from relexify.recipes.file.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
-from relexify.steps import STEPS, RunContext, Step, methods_of
+from relexify.steps import STEPS, RunContext, Step, methods_of, run_seed
 from relexify.storage.documents import without_documents
 from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
@@ -121,8 +121,15 @@ def prepare_run(recipe: Recipe, *, device: str = AUTO, overwrite: bool = False) 
             "relexify evaluate"
         )
     held_out = None if recipe.held_out is None else Corpus.open(recipe.held_out)
-    device = resolve_device(device)
-    context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
+    context = RunContext(
+        recipe.model,
+        Corpus.open(recipe.corpus),
+        held_out,
+        recipe.tables,
+        resolve_device(device),
+        overwrite,
+        run_seed(recipe.steps, recipe.tables),
+    )
     check_recipe_inputs(recipe, recipe.output)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     revisions = run_revisions(context)

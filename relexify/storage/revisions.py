@@ -28,6 +28,7 @@ __all__ = [
     "TRAININGS",
     "TRAINING_REVISIONS",
     "TRANSFER_REVISIONS",
+    "TRIALS",
     "changed_revisions",
     "check_revisions",
 ]
@@ -46,6 +47,8 @@ TASK_SCORES = 6
 """Scores on tasks, by fine-tuning, parsing and probing."""
 GRIDS = 1
 """Scores of the cells of a grid."""
+TRIALS = 1
+"""Files of the trials of a comparison."""
 SAMPLES = 1
 """Samples of text with several sources; only results that may depend on such a text have it (`sample_revisions`)."""
 

@@ -63,6 +63,9 @@ def test_options_lists_what_set_takes_with_defaults_and_meanings():
     shown = relexify("options", "transfer").out
     assert all(word in shown for word in ("neighbours", "vectors.width", "32000", "k of WECHSEL"))
     assert "[training]" in relexify("options").out
+    training = " ".join(relexify("options", "training").out.split())
+    assert "One of: linear, cosine, constant, inverse_sqrt." in training
+    assert "One of: adamw" not in training, "the text explains them"
     unknown = relexify("options", "transfr")
     assert unknown.status == 2
     assert "did you mean 'transfer'?" in unknown.err

@@ -31,8 +31,10 @@ from relexify.recipes.file.mistakes import (
     explained,
 )
 from relexify.recipes.file.paths import absolute_model, absolute_path, absolute_text
-from relexify.recipes.file.schema import ELSEWHERE, Check, Convert, FolderName, Key, keys_of, member_of
+from relexify.recipes.file.schema import ELSEWHERE, Check, Convert, FolderName, Key, NamesFiles, keys_of, member_of
 from relexify.registry import Registry, choose, suggestion
+from relexify.steps import NamesModel
+from relexify.text import NamesText
 
 __all__ = ["Location", "Reader", "build", "read_changes", "read_keys", "read_table", "read_value"]
 
@@ -197,11 +199,11 @@ def _read_marked(value: object, location: Location, *, annotation: Any, marks: C
     """Return a value of a field whose type is `Annotated[annotation, *marks]`."""
     for mark in marks:
         match mark:
-            case "text":
+            case NamesText():
                 return _read_texts(value, location)
-            case "named texts":
+            case NamesFiles():
                 return _read_named_texts(value, location)
-            case "model":
+            case NamesModel():
                 return absolute_model(_ensure(str, value), location.folder)
             case Registry():
                 return choose(str(_ensure(str, value)), mark, mark.kind)

@@ -26,6 +26,9 @@ def options(
         shown = console.table(f"[{name}]", "key", "default", "meaning")
         shown.columns[2].justify = "left"
         for key in keys:
-            shown.add_row(escape(key.name), escape(key.default), escape(key.meaning))
+            meaning = key.meaning
+            if any(f"`{choice}`" not in meaning for choice in key.choices):  # otherwise it explains all of them
+                meaning += f" One of: {', '.join(key.choices)}."
+            shown.add_row(escape(key.name), escape(key.default), escape(meaning))
         console.print_table(shown)
     console.emit(tables=tables)

@@ -25,11 +25,20 @@ __all__ = ["evaluate"]
 TASK = "Task"
 
 
+def _list_tasks() -> str:
+    """Return the names of all tasks in groups: those of texts, those of words, and the suites."""
+    groups: dict[str, list[str]] = {"Texts": [], "words": []}
+    for name, task in TASKS.items():
+        of_words = task.predicts in ("tags", "trees", "roles")
+        groups.setdefault(task.suite or ("words" if of_words else "Texts"), []).append(name)
+    return "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+
+
 def evaluate(
     model: Model,
     held_out: Annotated[list[str] | None, option("Held-out text to score on. Repeatable.", TEXT)] = None,
     language: Annotated[str | None, option("Language of a model of several languages.")] = None,
-    task: Annotated[str | None, option(f"One of {', '.join(TASKS)}.", TASK)] = None,
+    task: Annotated[str | None, option(f"{_list_tasks()}.", TASK)] = None,
     data: Annotated[Path | None, option("A folder with train, dev and test files.", TASK)] = None,
     train: Annotated[list[str] | None, option("Training data, instead of --data. Repeatable.", TASK)] = None,
     dev: Annotated[list[str] | None, option("Data to select the best epoch. Repeatable.", TASK)] = None,

@@ -191,7 +191,7 @@ def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_pat
         assert found == [("ner", 0, 2), ("nli-probe", 0, 1), ("ner", None, 2), ("nli-probe", None, 1)]
         folder = tmp_path / "out" / "runs" / f"{run}-seed0"
         assert {path.name for path in folder.iterdir()} == {
-            "cost.json", "curve.json", "relexify.json", "shares.json", "tasks",
+            "cost.json", "curve.json", "relexify.json", "evidence_quality.json", "tasks",
         }, "models were left"  # fmt: skip
         assert all(path.suffix == ".json" for path in (folder / "tasks").iterdir()), "checkpoints were left"
     files = sorted((tmp_path / "out" / "runs").glob("*/tasks/*.json"))

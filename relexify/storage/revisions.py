@@ -26,6 +26,7 @@ __all__ = [
     "TOKENIZERS",
     "TRAININGS",
     "TRAINING_REVISIONS",
+    "TRANSFER_NOTES",
     "TRANSFER_REVISIONS",
     "changed_revisions",
     "check_revisions",
@@ -43,11 +44,13 @@ TRAININGS = 5
 """Models that were trained on text."""
 TASK_SCORES = 6
 """Scores on tasks, by fine-tuning, parsing and probing."""
+TRANSFER_NOTES = 1
+"""What a transfer writes into `relexify.json`, such as its verdict."""
 SAMPLES = 1
 """Samples of text with several sources; only results that may depend on such a text have it (`sample_revisions`)."""
 
 TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(
-    {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES}
+    {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES, "notes": TRANSFER_NOTES}
 )
 """What the result of a transfer depends on, besides its method."""
 TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "trainings": TRAININGS})

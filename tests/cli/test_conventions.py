@@ -26,7 +26,7 @@ from relexify.cli.option_names import OptionNames
 from relexify.pretrained.runtime import cuda
 from relexify.reports import next_steps, transfer_command
 from relexify.systems.transfer import cost
-from relexify.systems.transfer.assessment import dictionary_verdict, summary, verdict_texts
+from relexify.systems.transfer.assessment import dictionary_verdict, summary, verdict
 from relexify.systems.transfer.options import Transfer
 from relexify.training.options import Training
 from tests import pico
@@ -56,7 +56,7 @@ def options_of(verb: str) -> set[str]:
 
 
 def test_a_verdict_on_a_transfer_names_only_options_of_a_transfer():
-    texts = "".join(map(inspect.getsource, (verdict_texts, dictionary_verdict, summary)))
+    texts = "".join(map(inspect.getsource, (verdict, dictionary_verdict, summary)))
     named = set(re.findall(r"--[a-z][a-z-]+", texts))
     assert {"--dictionary", "--corpus"} <= named <= options_of("transfer")
 

@@ -95,7 +95,7 @@ def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_chang
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
     notes = {
         "provenance": {"command": {**MADE, **command}},
-        "verdict": {"start": "poor", "reason": "", "changes": changes},
+        "verdict": {"start": "poor", "finding": "", "changes": changes},
     }
     first, (then, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
     assert then.startswith(("Then train it", "Then try a short training")), "its folder does not exist before"
@@ -118,7 +118,7 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
-    verdict = {"start": "poor", "reason": "", "changes": {}, "is_needed": False}
+    verdict = {"start": "poor", "finding": "", "changes": {}, "is_needed": False}
     first, (_, (training,)), (_, (pruning,)) = after_transfer(
         Path("x/en"), {"provenance": {"command": MADE}, "verdict": verdict}, name=Path("en")
     )
@@ -138,7 +138,7 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
     notes = {
         "provenance": {"command": {**MADE, **command}},
-        "verdict": {"start": "poor", "reason": "", "changes": changes},
+        "verdict": {"start": "poor", "finding": "", "changes": changes},
     }
     first, last = after_transfer(Path("sw"), notes)
     assert first == ("Next, repair what was found before you transfer it again.", [])
@@ -160,7 +160,7 @@ def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command
 def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(command, longest, options, monkeypatch):
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
-    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open", "reason": ""}}
+    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open", "finding": ""}}
     _, (title, (advice,)), (_, (training,)) = after_transfer(Path("sw"), notes)
     assert title == "See in short trainings which method learns faster, with and without the dictionary:"
     texts = "--corpus a.txt --corpus b.txt"

@@ -16,8 +16,7 @@ from relexify.progress import count_of
 from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.dictionary import example_entries
 from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
-from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
-from relexify.systems.transfer.assessment.verdict_texts import recognise_language
+from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH, recognise_language
 from relexify.systems.transfer.cost import estimate_before_loading
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer

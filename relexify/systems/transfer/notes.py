@@ -64,7 +64,9 @@ _EXTENSION = object_of(
     source_added=COUNT,
     source_bits_per_byte=_SCORES,
 )
-_VERDICT = ObjectShape({"start": TEXT, "reason": TEXT}, {"changes": map_of(OptionalShape(TEXT)), "is_needed": FLAG})
+_VERDICT = object_of(
+    start=TEXT, finding=TEXT, details=list_of(TEXT), changes=map_of(OptionalShape(TEXT)), is_needed=FLAG
+)
 _UNIGRAM_PRIOR = object_of(changed=TEXT, tokens=COUNT, bits_before=NUMBER, bits_after=NUMBER)
 _TOKENS = list_of(pair_of(TEXT, COUNT))
 

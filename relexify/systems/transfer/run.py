@@ -249,16 +249,15 @@ def _check_embedding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
 
 
 def _warn_of_poor_start(options: Transfer, start: Start) -> None:
-    """Warn of a poor start before the minutes of scoring, with the first sentence of the reason."""
+    """Warn of a poor start before the minutes of scoring, with the finding that decides it."""
     # Added tokens cannot make the text longer, so its length is no reason.
     verdict = judge(replace(start, text=None) if options.keep_source else start)
     if verdict.start != "poor" or METHODS[options.method].is_baseline:
         return
-    found = verdict.reason.partition(". ")[0].removesuffix(".")
     headline, advice = "this will be a poor start", "to repair this first"
     if not verdict.is_needed:
         headline, advice = "a transfer is probably not needed", "if so"
-    logger.warning("%s. %s. Interrupt the command %s.", headline, found, advice)
+    logger.warning("%s. %s Interrupt the command %s.", headline, verdict.finding, advice)
 
 
 def _add_prior(options: Transfer, grafted: Graft, texts: ExaminedText, shortage: str | None) -> UnigramReport | None:

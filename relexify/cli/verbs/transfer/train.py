@@ -130,8 +130,8 @@ def train(
             overwrite=overwrite,
         )
     notes = read_notes(result.output)
-    recalled = [*recall_poor_start(notes), *compare_with_transfer(notes, result.curve)]
-    print_summary([*summarise_training(result), *recalled])
+    recalled = [" ".join(sentences)] if (sentences := recall_poor_start(notes)) else []
+    print_summary([*summarise_training(result), *recalled, *compare_with_transfer(notes, result.curve)])
     print_model_folder(result.output)
     print_next_steps(after_training(result.output, notes, result.curve))
     verdict = judge_training(result.curve, result.selected, new_text_steps=result.new_text_steps)

@@ -1,6 +1,6 @@
 """The verdict on a dictionary, by its check: whether its translations make sense, and are for the language of the text.
 
-Each function returns sentences for the verdict on a transfer, or nothing if they do not apply.
+Each public function returns sentences for the verdict on a transfer; none, if they do not apply.
 """
 
 from __future__ import annotations
@@ -45,23 +45,24 @@ LITTLE_BYTES = 3_000_000
 3 MB, but that of Uyghur 0.527 with 1.5 MB."""
 
 
-def describe_sound_dictionary(check: DictionaryCheck) -> str:
+def describe_sound_dictionary(check: DictionaryCheck) -> tuple[str, ...]:
     """Say that the translations of a dictionary make sense, if they do."""
     if check.related is None or round(check.related, 3) < RELATED:  # as it is reported
-        return ""
+        return ()
     sound = (
         f"The dictionary translates {check.text_share:.0%} of the text, and its translations make sense: related "
         f"words have related translations in {check.related:.1%} of {check.words:,} cases, and 50% is chance."
     )
     if check.related >= RELATED + CHANCE_Z * _standard_error(check):
-        return sound
-    return (
-        f"{sound} This is hardly more than the {RELATED:.0%} that are needed, give or take "
-        f"{_standard_error(check):.1%}, so a part of them may be wrong: read some of its entries."
+        return (sound,)
+    near = (
+        f"This is hardly more than the {RELATED:.0%} that are needed, give or take {_standard_error(check):.1%}, so a "
+        "part of them may be wrong: read some of its entries."
     )
+    return sound, near
 
 
-def describe_doubtful_dictionary(check: DictionaryCheck, corpus_bytes: int | None) -> str:
+def describe_doubtful_dictionary(check: DictionaryCheck, corpus_bytes: int | None) -> tuple[str, ...]:
     """Say that a dictionary is small, or that its translations are hardly more related than by chance, if so.
 
     Args:
@@ -70,15 +71,15 @@ def describe_doubtful_dictionary(check: DictionaryCheck, corpus_bytes: int | Non
     """
     if check.related is None:
         if check.text_share >= LITTLE_TEXT:
-            return ""
+            return ()
         unknown = "it helps" if _matches(check) else "it is for this language"
         entries = "one entry translates" if check.entries == 1 else f"{check.entries:,} entries translate"
         is_large = check.entries >= LARGE
         return (
             f"The dictionary {'has too few words of the text' if is_large else 'is too small'} to tell whether "
-            f"{unknown}: its {entries} {_translated(check)}. Give one "
-            f"with {'more frequent words' if is_large else 'some thousand entries'}, or try the text with and without "
-            "this one (relexify advise)."
+            f"{unknown}: its {entries} {_describe_translated(check)}.",
+            f"Give one with {'more frequent words' if is_large else 'some thousand entries'}, or try the text with and "
+            "without this one (relexify advise).",
         )
     expected = "correct dictionaries of four languages gave 57% to 62% with 3 MB of text"
     if corpus_bytes is not None and corpus_bytes < LITTLE_BYTES:
@@ -88,45 +89,46 @@ def describe_doubtful_dictionary(check: DictionaryCheck, corpus_bytes: int | Non
         found += ", or there are too few words to tell"
     return (
         f"{found}: related words have related translations in "
-        f"{check.related:.1%} of {check.words:,} cases, give or take {_standard_error(check):.1%}. Chance gives 50%, "
-        f"and {expected}. Read some of its entries, or try the text with and without it (relexify advise)."
+        f"{check.related:.1%} of {check.words:,} cases, give or take {_standard_error(check):.1%}.",
+        f"Chance gives 50%, and {expected}.",
+        "Read some of its entries, or try the text with and without it (relexify advise).",
     )
 
 
-def describe_untested_dictionary(check: DictionaryCheck) -> str:
+def describe_untested_dictionary(check: DictionaryCheck) -> tuple[str, ...]:
     """Say that it is not known whether the translations of a dictionary are right, if they could not be tested."""
     if check.related is not None:
-        return ""
+        return ()
     return (
         f"Whether the translations in the dictionary are right was not tested: of the words that are tokens and have a "
-        f"vector, it translates {check.words:,}, and the test needs {FEWEST_WORDS:,}. Read some of its entries, or "
-        "give a larger dictionary or a larger vocabulary."
+        f"vector, it translates {check.words:,}, and the test needs {FEWEST_WORDS:,}.",
+        "Read some of its entries, or give a larger dictionary or a larger vocabulary.",
     )
 
 
-def describe_useless_dictionary(check: DictionaryCheck) -> str:
+def describe_useless_dictionary(check: DictionaryCheck) -> tuple[str, ...]:
     """Say that a dictionary is probably for another language, or that its translations look random, if so."""
     limit = LITTLE_TEXT if check.related is not None else UNMATCHED_TEXT
     if check.text_share < limit and not _is_small(check):
-        tested = (
-            f" Of its {check.frequent:,} entries with a frequent word of the model's language, {check.matches:,} "
-            f"{'has' if check.matches == 1 else 'have'} a translation that is a token of the text."
-        )
-        if check.examples:
-            tested += f" Some of its entries, as they were read: {', '.join(check.examples)}."
-        return (
-            f"The dictionary translates {_translated(check)}: it is "
-            "probably for another language, spells words differently, or has mostly rare "
-            f"words.{tested if check.entries else ''} Check this, and that it has the model's language first; or "
-            "leave it out."
-        )
+        sentences = [
+            f"The dictionary translates {_describe_translated(check)}: it is probably for another language, spells "
+            "words differently, or has mostly rare words."
+        ]
+        if check.entries:
+            sentences.append(
+                f"Of its {check.frequent:,} entries with a frequent word of the model's language, {check.matches:,} "
+                f"{'has' if check.matches == 1 else 'have'} a translation that is a token of the text."
+            )
+            if check.examples:
+                sentences.append(f"Some of its entries, as they were read: {', '.join(check.examples)}.")
+        return *sentences, "Check this, and that it has the model's language first; or leave it out."
     if _looks_random(check):
         return (
             f"The translations in the dictionary look random: related words have related translations in "
-            f"{check.related:.1%} of {check.words:,} cases, and 50% is chance. Check that it is for these two "
-            "languages, and that its columns belong together; or leave it out."
+            f"{check.related:.1%} of {check.words:,} cases, and 50% is chance.",
+            "Check that it is for these two languages, and that its columns belong together; or leave it out.",
         )
-    return ""
+    return ()
 
 
 def _looks_random(check: DictionaryCheck) -> bool:
@@ -139,7 +141,7 @@ def _looks_random(check: DictionaryCheck) -> bool:
     return check.related is not None and check.related < 0.5 + error and check.related < RELATED - error
 
 
-def _translated(check: DictionaryCheck) -> str:
+def _describe_translated(check: DictionaryCheck) -> str:
     """Say what a dictionary that translates little translates, and what becomes of the rest."""
     guessed = ", and the other tokens are guessed from these few translations" if check.tokens else ""
     return f"{check.tokens:,} tokens, {check.text_share:.1%} of the text{guessed}"

@@ -34,6 +34,7 @@ __all__ = [
     "compare_with_transfer",
     "explain_sample",
     "recall_poor_start",
+    "summarise_evidence",
     "summarise_notes",
     "summarise_rotation",
     "summarise_transfer",
@@ -55,13 +56,6 @@ _ORIGINS = {
 _MEANINGS = {"random": "drawn at random", "shuffle": "the model's own, at random tokens"}
 """What the rows of baselines are."""
 
-_HEADLINES = {
-    "good": "This is a good start.",
-    "open": "Open: the tests do not show whether this is a good start.",
-    "poor": "This is a poor start.",
-    "unknown": "It is not known whether this is a good start.",
-}
-
 
 def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
     """Return where the embeddings come from, the quality of the evidence, the scores before training, and a verdict."""
@@ -72,6 +66,15 @@ def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Summarise the transfer that a model comes from, by its `relexify.json`; empty if there was none."""
     start = start_of(notes)
     return [] if start is None else _summarise(start)
+
+
+def summarise_evidence(notes: Mapping[str, Any]) -> list[ResultTable | str]:
+    """Summarise the evidence of the transfer that a model comes from, by its `relexify.json`; empty if there was none.
+
+    It is what `summarise_notes` returns without the origins of the rows, the scores and the verdict.
+    """
+    start = start_of(notes)
+    return [] if start is None else _summarise_evidence(start)
 
 
 def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
@@ -127,16 +130,17 @@ def explain_sample(start: Start) -> list[str]:
     ]
 
 
-def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about the transfer before a training if it was a poor start; else nothing.
+def recall_poor_start(notes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return sentences about the transfer before a training if it was a poor start, the headline first; else none.
 
     Args:
         notes: `relexify.json` of the trained model, which has the verdict on the transfer.
     """
     verdict = verdict_of(notes)
     if verdict is None or verdict.start != "poor" or start_of(notes) is None:
-        return []
-    return [f"The transfer that it started from was a poor start. {verdict.reason} Repair this before a long training."]
+        return ()
+    headline = "The transfer that it started from was a poor start."
+    return headline, verdict.finding, *verdict.details, "Repair this before a long training."
 
 
 def alignment_precision(output: Path) -> dict[str, float]:
@@ -151,7 +155,23 @@ def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:
 
 
 def _summarise(start: Start) -> list[ResultTable | str]:
-    summary: list[ResultTable | str] = [_origins_table(start)]
+    summary: list[ResultTable | str] = [_origins_table(start), *_summarise_evidence(start)]
+    if start.bits_per_byte:
+        rows = [
+            [_describe_rows(name, has_prior=start.has_prior), f"{value:.3f}"]
+            for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
+        ]
+        scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
+        title = f"Before training{scored} (lower is better)"
+        summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows]))
+        summary += explain_sample(start)
+    verdict = judge(start)
+    return [*summary, f"{verdict.headline} {verdict.reason}"]
+
+
+def _summarise_evidence(start: Start) -> list[ResultTable | str]:
+    """Return the tests of the evidence, and the length of the text under both tokenizers."""
+    summary: list[ResultTable | str] = []
     if start.alignment is not None:
         summary += _summarise_alignment(start.alignment)
     if start.dictionary is not None:
@@ -162,18 +182,7 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         summary.append(_text_table(start.text, start.sampled))
     if start.extension is not None:
         summary += _summarise_extension(start.extension)
-    if start.bits_per_byte:
-        rows = [
-            [_describe_rows(name, has_prior=start.has_prior), f"{value:.3f}"]
-            for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
-        ]
-        scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
-        title = f"Before training{scored} (lower is better)"
-        summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows], is_drawn=True))
-        summary += explain_sample(start)
-    verdict = judge(start)
-    headline = _HEADLINES[verdict.start] if verdict.is_needed else "A transfer is probably not needed."
-    return [*summary, f"{headline} {verdict.reason}"]
+    return summary
 
 
 def _describe_rows(name: str, *, has_prior: bool) -> str:
@@ -200,7 +209,7 @@ def _origins_table(start: Start) -> ResultTable:
         header.append("of the text")
         shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in shown]
         rows = [[*row, f"{share:.1%}"] for row, share in zip(rows, shares, strict=True)]
-    return ResultTable("Origin of the target embeddings", [header, *rows], is_drawn=True)
+    return ResultTable("Origin of the target embeddings", [header, *rows])
 
 
 def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str]:

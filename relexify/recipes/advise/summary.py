@@ -9,8 +9,8 @@ from relexify.methods.registry import METHODS
 from relexify.progress import count_of
 from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
+from relexify.reports.command_line import transfer_arguments
 from relexify.reports.conclusions import CLOSE, is_close
-from relexify.reports.transfer_command import transfer_arguments
 from relexify.steps import ResultTable
 from relexify.storage.files import format_size
 from relexify.systems.transfer.options import command_of, with_method

@@ -14,6 +14,7 @@ from typing import Any
 from relexify.mixture import MIXTURE_FILE, Mixture
 from relexify.pretrained.files.embedding import read_embedding
 from relexify.progress import count_of
+from relexify.reports.command_line import source_title
 from relexify.reports.html.atlas import build_atlas
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
@@ -30,7 +31,6 @@ from relexify.reports.html.origins import show_origins
 from relexify.reports.html.page import Section, page_file, render
 from relexify.reports.next_steps import NextStep, after_training, after_transfer
 from relexify.reports.tables import measured_rows
-from relexify.reports.transfer_command import source_title
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.notes import Notes, read_notes, recorded_command
@@ -63,7 +63,7 @@ def render_model(folder: Path) -> str:
         Section(
             "next",
             "Next steps",
-            "".join(commands(f"{step.title[:1].upper()}{step.title[1:]}", step.commands) for step in steps),
+            "".join(commands(step.sentence(), step.commands) for step in steps),
         ),
         Section("sentences", "The same sentences under both tokenizers", _sentences(samples_of(notes))),
         Section("training", "Training", _training(notes, curve)),
@@ -87,8 +87,7 @@ def render_model(folder: Path) -> str:
 
 
 def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
-    # What to do, without the commands: those of the first two steps are below, in the next section.
-    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.").removeprefix("then ") for step in steps[:2])
+    advice = ", then ".join(step.action for step in steps[:2])  # the next section has their commands
     if curve is None:
         shown = "" if start is None else _transfer_verdict(start, advice=advice)
     else:
@@ -158,11 +157,8 @@ def _next_steps(folder: Path, notes: Notes, command: Mapping[str, Any], curve: C
     """Return what usually follows, with commands to be run in the folder that contains the model."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
-        steps = after_transfer(folder, notes, name=name)
-    else:
-        steps = after_training(name, notes, curve, folder=folder)
-    titles = [step.title.removeprefix("Next, ") for step in steps]  # as the section is called
-    return [NextStep(title[:1].lower() + title[1:], step.commands) for title, step in zip(titles, steps, strict=True)]
+        return after_transfer(folder, notes, name=name)
+    return after_training(name, notes, curve, folder=folder)
 
 
 def _sentences(samples: Sequence[SegmentedLine]) -> str:

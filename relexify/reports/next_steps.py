@@ -248,9 +248,9 @@ def _train_otherwise(
     outcome = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes)).outcome
     # From the model itself, if the training cannot be repeated.
     further = partial(_train_again, str(model), command, add_head=False) if command.get("corpus") else None
-    if outcome == "short" and not training.get("stages") and (again or further):
-        start = "from the start" if again else "further"
-        return _train_by_default(model, folder, again or further, start, can_measure=can_measure)
+    possible, start = (further, "further") if again is None else (again, "from the start")
+    if outcome == "short" and not training.get("stages") and possible is not None:
+        return _train_by_default(model, folder, possible, start, can_measure=can_measure)
     if again is not None:
         return _repeat_training(model, training, curve, outcome, again)
     if outcome not in ("improving", "short"):

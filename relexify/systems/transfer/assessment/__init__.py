@@ -1,7 +1,7 @@
 """How good a transferred model is before its training.
 
 start.py        `Start`: all that is known about it
-texts.py        the text that it is examined with
+sampled_text.py  the text that it is examined with
 examination.py  its rows and the text, and tests of the evidence
 bitext.py       what parallel text contributes
 dictionary.py   a test of the dictionary, against the model and the text

@@ -12,9 +12,9 @@ from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
 from relexify.training.results.summary import FEWEST_TOKENS
 
-__all__ = ["CLOSE", "Conclusion", "conclude", "is_close"]
+__all__ = ["CLOSE_SCORE_DIFFERENCE", "Conclusion", "conclude", "is_close"]
 
-CLOSE = 0.02
+CLOSE_SCORE_DIFFERENCE = 0.02
 """Bits per byte within which two trainings with one seed are not distinguished: another seed may swap them."""
 _CONFIDENCE = 0.95
 """Of the test (Welch's) by which two means over seeds must be apart."""
@@ -65,7 +65,7 @@ def conclude(comparison: Comparison) -> list[Conclusion]:
 
 def is_close(difference: float) -> bool:
     """Whether a difference of bits per byte, as it is shown, is too small for one seed."""
-    return round(abs(difference), 3) <= CLOSE
+    return round(abs(difference), 3) <= CLOSE_SCORE_DIFFERENCE
 
 
 def _conclude_best(comparison: Comparison, best: str, second: str) -> Conclusion:

@@ -44,7 +44,7 @@ from relexify.systems.transfer.assessment.summary import (
 from relexify.systems.transfer.assessment.verdict import alignment_hits, judge
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import CURVE_FILE, new_text_steps, selected_step
-from relexify.training.results.summary import GAIN, curve_table, judge_training
+from relexify.training.results.summary import LEAST_TRAINING_GAIN, curve_table, judge_training
 
 __all__ = ["render_model"]
 
@@ -93,7 +93,7 @@ def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequ
     else:
         verdict = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes))
         kind = {"worse": "poor", "overfitted": "open", "unstable": "open", "short": "open"}.get(verdict.outcome, "good")
-        if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
+        if curve.first.bits_per_byte - curve.best.bits_per_byte < LEAST_TRAINING_GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
         shown = notice(kind, verdict.headline, verdict.details, advice=advice)
         if recalled := recall_poor_start(notes):

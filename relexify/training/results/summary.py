@@ -14,7 +14,7 @@ __all__ = ["FEWEST_TOKENS", "TrainingVerdict", "curve_table", "judge_training", 
 
 MAX_ROWS = 12
 """Rows of a training curve that are shown."""
-GAIN = 0.01
+LEAST_TRAINING_GAIN = 0.01
 """Bits per byte that count as a gain, or as a loss, of a training."""
 FEWEST_TOKENS = 10_000
 """Tokens of training below which scores, and the order of several trainings, say nothing about longer ones: 20 steps of
@@ -31,8 +31,8 @@ class TrainingVerdict:
         outcome: `improving`, if scores were still improving when it ended; `short`, if they had not become worse, but
             it has seen fewer than `FEWEST_TOKENS`; `finished`, if they were not improving, or if they became worse
             again and the best step was kept; `overfitted`, if they did and it was not; `unstable`, if no text had been
-            seen twice then; `worse`, if they became worse and never were better than before. Differences below `GAIN`
-            do not count.
+            seen twice then; `worse`, if they became worse and never were better than before. Differences below
+            `LEAST_TRAINING_GAIN` do not count.
         headline: The outcome in a sentence.
         details: Further sentences: the scores, and what to do next.
     """
@@ -102,8 +102,8 @@ def curve_table(curve: Curve, selected: int) -> ResultTable:
 def _judge(curve: Curve, selected: int, text: str, *, is_new_text: bool) -> TrainingVerdict:
     first, last, kept = curve.first, curve.last, curve.at(selected)
     scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
-    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
-    if last.bits_per_byte - best.bits_per_byte >= GAIN:
+    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= LEAST_TRAINING_GAIN else first
+    if last.bits_per_byte - best.bits_per_byte >= LEAST_TRAINING_GAIN:
         return _judge_worse(scores, first, best, last, kept, is_new_text=is_new_text)
     earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
     if earlier is not first:
@@ -111,11 +111,11 @@ def _judge(curve: Curve, selected: int, text: str, *, is_new_text: bool) -> Trai
     if last.tokens < FEWEST_TOKENS:
         # Neither a slope nor a flat end says anything: the learning rate falls until the last step of any training.
         headline = "This training is too short to be judged."
-        if first.bits_per_byte - last.bits_per_byte >= GAIN:
+        if first.bits_per_byte - last.bits_per_byte >= LEAST_TRAINING_GAIN:
             headline = "The model has improved, but in too short a training to judge it by."
         few = f"It has seen only {last.tokens:,} tokens."
         return TrainingVerdict("short", headline, (f"{scores}: train it for longer.", few))
-    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
+    if earlier.bits_per_byte - last.bits_per_byte >= LEAST_TRAINING_GAIN:
         return TrainingVerdict("improving", "The model is still improving.", (f"{scores}: train it for longer.",))
     details = (f"{scores}: more steps on this text gain little.",)
     return TrainingVerdict("finished", "The model hardly improves any more.", details)

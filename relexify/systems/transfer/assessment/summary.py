@@ -18,7 +18,13 @@ from relexify.systems.transfer.assessment.start import (
     TextCoverage,
     start_of,
 )
-from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge, verdict_of
+from relexify.systems.transfer.assessment.verdict import (
+    LEAST_GOOD_PRECISION,
+    LEAST_USABLE_PRECISION,
+    alignment_hits,
+    judge,
+    verdict_of,
+)
 from relexify.systems.transfer.other_text import describe_other_text
 from relexify.training.results.curve import TARGET
 
@@ -40,9 +46,9 @@ __all__ = [
     "summarise_transfer",
 ]
 
-SAME = 0.005
+MOST_SCORE_DIFFERENCE = 0.005
 """Bits per byte by which two scores of one model on one text may differ: a GPU may score in another precision."""
-MOST = 0.95
+WHOLE_TEXT_SHARE = 0.95
 """Share of the held-out text above which nothing is said about the rest, such as a paragraph that was too long."""
 
 _ORIGINS = {
@@ -53,7 +59,7 @@ _ORIGINS = {
     "precomputed": "computed by the method, not mixed",
 }
 """Origins of rows, and what a row is then made from."""
-_MEANINGS = {"random": "drawn at random", "shuffle": "the model's own, at random tokens"}
+_BASELINE_ROWS = {"random": "drawn at random", "shuffle": "the model's own, at random tokens"}
 """What the rows of baselines are."""
 
 
@@ -102,7 +108,7 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
             f"Step 0 is the model of the transfer, but needs {here:.3f} bits per byte here and {own:.3f} there: "
             f"{other}. The two are probably in different languages: train it on text in the language of the transfer."
         ]
-    if abs(own - here) > SAME:
+    if abs(own - here) > MOST_SCORE_DIFFERENCE:
         return [
             f"Do not compare these scores with those of the transfer: step 0 is the same model, but needs {here:.3f} "
             f"bits per byte here, in windows of {training['length']} tokens, and {own:.3f} there, on "
@@ -122,7 +128,9 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
 def explain_sample(start: Start) -> list[str]:
     """Return why only a part of the held-out text was scored, and how to score more; nothing if all of it was."""
     text = start.text
-    if text is None or not start.bits_per_byte or text.whole_bytes is None or text.bytes >= MOST * text.whole_bytes:
+    if text is None or not start.bits_per_byte or text.whole_bytes is None:
+        return []
+    if text.bytes >= WHOLE_TEXT_SHARE * text.whole_bytes:
         return []
     return [
         f"{text.bytes:,} of about {text.whole_bytes:,} bytes of held-out text were scored, since scoring takes long: "
@@ -187,9 +195,9 @@ def _summarise_evidence(start: Start) -> list[ResultTable | str]:
 
 def _describe_rows(name: str, *, has_prior: bool) -> str:
     """Return what the embeddings of an initialisation are; `has_prior` says whether those of baselines have a prior."""
-    if name not in _MEANINGS:
+    if name not in _BASELINE_ROWS:
         return BASELINES.get(name, name)
-    return f"{BASELINES[name]}: {_MEANINGS[name]}{', with token frequencies' if has_prior else ''}"
+    return f"{BASELINES[name]}: {_BASELINE_ROWS[name]}{', with token frequencies' if has_prior else ''}"
 
 
 def _origins_table(start: Start) -> ResultTable:
@@ -228,9 +236,9 @@ def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str
         ["precision at 1 with CSLS", f"{quality['csls_precision']:.1%}"],
     ]
     right, words = hits
-    if right < NOISE * words:
+    if right < LEAST_USABLE_PRECISION * words:
         meaning = "so mixtures based on them are mostly noise"
-    elif right < ROUGH * words:
+    elif right < LEAST_GOOD_PRECISION * words:
         meaning = "so mixtures based on them are imprecise, and training has to correct many of them"
     else:
         meaning = "which is enough for mixtures: the other words mostly get words of related meaning"

@@ -2,30 +2,33 @@
 
 Scores before training do not predict the order of initialisations after it: rows from aligned word vectors may score
 worse than random ones and overtake them within some fifty steps. With a unigram prior, random rows are even hard to
-beat at the start: for English to Swahili, they score the same as rows from a correct dictionary. So the verdict rests
-on tests of the evidence first, and on the scores second (the limits of a dictionary are in `dictionary_verdict.py`):
+beat at the start: for English to Swahili, they score the same as rows from a correct dictionary. So the verdict uses
+tests of the evidence first, and scores second (the limits for a dictionary are in `dictionary_verdict.py`):
 
-1. `poor`, if no transfer is needed: the model knows the language of the text (`KNOWN_LENGTH`); or if the evidence is
-   noise or missing: the text is shorter than `SHORTEST_CORPUS`, or the new tokenizer does not shorten it, the aligned
-   vectors translate fewer than `NOISE` of held-out words, the dictionary covers less than `LITTLE_TEXT` of the text
-   although it is not small (`MATCHES`), its translations are related as by chance (`CHANCE_Z`), or most of
-   the text has no evidence;
-2. `good`, if the evidence passes its test: the vectors translate `ROUGH` of held-out words or more, or the translations
-   in the dictionary are related in `RELATED` of cases or more;
-3. `open`, if the translations are related in fewer cases than that: some of them may be wrong, whatever the score; or
-   if the dictionary is too small to tell;
-4. `good`, if the model predicts the text better than with rows without evidence, by `GAIN` bits per byte or more;
-5. `unknown`, if nothing was tested or scored;
-6. `open` otherwise.
+1. `poor`, if no transfer is needed, because the model knows the language (`KNOWN_LANGUAGE_LENGTH`).
+2. `poor`, if the method uses no evidence; if the text is shorter than `SHORTEST_CORPUS`; or if the new tokenizer does
+   not shorten it.
+3. `poor`, if the evidence is noise or missing: the aligned vectors translate fewer than `LEAST_USABLE_PRECISION` of
+   held-out words; the dictionary translates less than `LEAST_TRANSLATED_TEXT` of the text although it is not small
+   (`LEAST_MATCHING_SHARE`); its translations are related as by chance (`CHANCE_STANDARD_ERRORS`); or more than
+   `MOST_TEXT_WITHOUT_EVIDENCE` of the text has no evidence.
+4. `good`, if the evidence passes its test: the vectors translate `LEAST_GOOD_PRECISION` of held-out words or more, or
+   the translations in the dictionary are related in `LEAST_RELATED_SHARE` of cases or more.
+5. `open`, if the translations are related in fewer cases, so that some may be wrong, whatever the score; or if the
+   dictionary is too small to test it.
+6. `unknown`, if nothing was tested or scored.
+7. `good`, if the model predicts the text better than with rows without evidence, by `LEAST_EVIDENCE_GAIN` bits per byte
+   or more.
+8. `open` otherwise.
 
-What is `good` by these is `open` if the new tokenizer hardly shortens the text (`LITTLE_SAVING`). Whatever the verdict,
-it says what parallel text contributes, and whether the vocabulary is too large for the text.
+A `good` start becomes `open` if the new tokenizer hardly shortens the text (`LEAST_TOKENS_SAVED`). Every verdict also
+says what parallel text contributes, and whether the vocabulary is too large for the text.
 
 If the sample of held-out text is too short (`FEWEST_BYTES` of `relexify.scoring`), shares of the text and scores are
-noise. The verdict is then `poor` only by the tests that do not read the sample (of a baseline, the size of the corpus,
-the vectors, and the translations in the dictionary), and `unknown` otherwise.
+noise. The verdict is then `poor` only by tests that do not read the sample (the method, the size of the corpus, the
+vectors, and the translations in the dictionary), and `unknown` otherwise.
 
-Each rule has its sentences beside it; a verdict consists of them, so that no reader has to take a text apart.
+Each rule has its sentences beside it. A verdict keeps them apart, so that reports need not split a text.
 """
 
 from __future__ import annotations
@@ -46,33 +49,33 @@ from relexify.systems.transfer.assessment.dictionary_verdict import (
 )
 from relexify.systems.transfer.assessment.start import BASELINES, Start, TextCoverage
 from relexify.systems.transfer.defaults import DEFAULT_METHOD, DEFAULT_VOCABULARY
-from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
+from relexify.systems.transfer.tokenizer.vocabulary_size import LEAST_BYTES_PER_TOKEN, fitting_vocabulary
 
 __all__ = ["Verdict", "alignment_hits", "judge", "recognise_language", "verdict_of"]
 
-NOISE = 0.05
+LEAST_USABLE_PRECISION = 0.05
 """Precision at 1 below which aligned vectors are useless: 19 of 20 nearest words are wrong."""
-ROUGH = 0.2
+LEAST_GOOD_PRECISION = 0.2
 """Precision at 1 below which they are imprecise."""
-GAIN = 0.05
+LEAST_EVIDENCE_GAIN = 0.05
 """Bits per byte that evidence must gain over rows without it; the sample of held-out text decides on less."""
 
-MEANINGS = frozenset({*TRANSLATIONS, "rotation", "donor"})
+MEANING_OPTIONS = frozenset({*TRANSLATIONS, "rotation", "donor"})
 """Options with evidence of what target words mean in the source language."""
-SMALL_VOCABULARY = 4_000
+FEWEST_VOCABULARY_TOKENS = 4_000
 """Tokens below which a vocabulary that does not shorten the text is called too small. A choice, not a measurement."""
-LITTLE_SAVING = 0.1
+LEAST_TOKENS_SAVED = 0.1
 """Share of the tokens that a vocabulary for the language of the text saves at least: 8,000 tokens save 47 % in Swahili
 and 41 % in German, with the tokenizer of SmolLM2 as the original, but 4 % in a dictionary that is given as text."""
-KNOWN_LENGTH = {"word": 1.8, "character": 1.0}
+KNOWN_LANGUAGE_LENGTH = {"word": 1.8, "character": 1.0}
 """Tokens of the model's own tokenizer per word, or per character of a script without spaces, below which it was trained
 on the language of the text. That of SmolLM2, which was trained on English, needs 1.15 to 1.67 per word in six English
 texts, 2.22 to 2.59 in four German ones, 2.68 to 2.78 in Swahili and 10.75 in Uyghur, and 1.41 to 1.96 per character in
 Chinese. The limit per character is a choice: no tokenizer that was trained on such a language was measured."""
-LITTLE_OVERLAP = 0.25
+LEAST_BITEXT_OVERLAP = 0.25
 """Share of the words of the text below which parallel text is small, or in another language. With 300 pairs or more, it
 has from 0.27 (German) to 0.91 (Swahili); parallel text of another language has up to 0.21."""
-MOST = 0.5
+MOST_TEXT_WITHOUT_EVIDENCE = 0.5
 """Share of the text without any evidence above which a start is called poor. A choice, not a measurement."""
 SHORTEST_CORPUS = 10_000
 """Bytes of text below which a start is called poor: one to two thousand words. A choice, not a measurement."""
@@ -201,7 +204,7 @@ def _knows_language(start: Start, text: TextCoverage) -> bool:
     """
     own, original = start.own_score, start.original_score
     is_better = own is None or original is None or original < own
-    return is_better and _hardly_shortens(start) and text.source_tokens < KNOWN_LENGTH[text.unit] * text.words
+    return is_better and _hardly_shortens(start) and text.source_tokens < KNOWN_LANGUAGE_LENGTH[text.unit] * text.words
 
 
 def _reject_transfer(start: Start, text: TextCoverage) -> Verdict:
@@ -252,7 +255,7 @@ def _reject_tokenizer(start: Start) -> Verdict | None:
         f"The new tokenizer needs no fewer tokens for the text ({text.target_tokens:,}) than the model's own "
         f"({text.source_tokens:,})"
     )
-    if start.vocabulary_size < SMALL_VOCABULARY:
+    if start.vocabulary_size < FEWEST_VOCABULARY_TOKENS:
         found += f": its {start.vocabulary_size:,} tokens are probably too few."
         changes = {"vocab_size": str(DEFAULT_VOCABULARY)}
         return Verdict("poor", found, ("Give it a larger vocabulary (--vocab-size).",), changes)
@@ -269,7 +272,7 @@ def _reject_evidence(start: Start) -> Verdict | None:
     if useless is None:
         return None
     gained, expected = "", ""
-    if start.gain is not None and start.gain >= GAIN:
+    if start.gain is not None and start.gain >= LEAST_EVIDENCE_GAIN:
         gained = (
             f"What it gains over rows without evidence ({start.gain:.3f} bits per byte) comes from tokens that both "
             "vocabularies share and from the spelling of the others, which every transfer with the method blend or "
@@ -286,7 +289,7 @@ def _reject_evidence(start: Start) -> Verdict | None:
 def _find_useless_evidence(start: Start) -> Verdict | None:
     """Return the verdict that evidence is noise or missing; None if no test finds that."""
     hits = alignment_hits(start.alignment) if start.alignment else None
-    if hits is not None and hits[0] < NOISE * hits[1]:
+    if hits is not None and hits[0] < LEAST_USABLE_PRECISION * hits[1]:
         found = (
             f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
             "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
@@ -299,7 +302,7 @@ def _find_useless_evidence(start: Start) -> Verdict | None:
         return Verdict.of("poor", sentences, {"dictionary": None})
     total = max(1, start.vocabulary_size)
     missing = start.text.origins.get("none", 0.0) if start.text else start.origins.get("none", 0) / total
-    if missing > MOST:
+    if missing > MOST_TEXT_WITHOUT_EVIDENCE:
         found = (
             f"There is no evidence for {missing:.0%} of the text: give more evidence, or use the method blend, which "
             "combines all types."
@@ -317,7 +320,7 @@ def _accept_evidence(start: Start) -> Verdict | None:
     """Call a start good if its evidence passes a test."""
     hits = alignment_hits(start.alignment) if start.alignment else None
     passed: tuple[str, ...] = ()
-    if hits is not None and hits[0] >= ROUGH * hits[1]:
+    if hits is not None and hits[0] >= LEAST_GOOD_PRECISION * hits[1]:
         passed = (f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words.",)
     elif start.dictionary is not None:
         passed = describe_sound_dictionary(start.dictionary)
@@ -334,7 +337,7 @@ def _describe_baseline_scores(start: Start) -> tuple[str, ...]:
         return ()
     known = ", but with the frequencies of the tokens in the text" if start.has_prior else ""
     others = f"Without evidence{known}, it needs {_list_scores(baselines)}."
-    if gain is None or gain >= GAIN:
+    if gain is None or gain >= LEAST_EVIDENCE_GAIN:
         return (others,)
     less = "less" if gain < 0 else "hardly more"
     common = (
@@ -369,7 +372,7 @@ def _judge_scores(start: Start) -> Verdict:
     if own is None or gain is None:
         return Verdict.of("unknown", (_describe_missing_scores(start), *untested, _ask_for_evidence(start)))
     scores = _list_scores(start.baseline_scores)
-    if gain >= GAIN:
+    if gain >= LEAST_EVIDENCE_GAIN:
         works = "the evidence works"
         if _is_text_alone(start):
             works = "spelling, and tokens that both vocabularies have, help"
@@ -390,7 +393,7 @@ def _is_text_alone(start: Start) -> bool:
     """Whether tokens are built from the text and the two tokenizers alone."""
     if start.method == "fvt":
         return True  # it uses no evidence, whatever was given
-    is_given = start.given is None or not MEANINGS.isdisjoint(start.given)
+    is_given = start.given is None or not MEANING_OPTIONS.isdisjoint(start.given)
     return start.method == DEFAULT_METHOD and not is_given and start.alignment is None
 
 
@@ -428,11 +431,11 @@ def _list_scores(baselines: Mapping[str, float]) -> str:
 
 
 def _hardly_shortens(start: Start) -> bool:
-    """Whether a new tokenizer, which replaces the model's own, saves less than `LITTLE_SAVING` of the tokens."""
+    """Whether a new tokenizer, which replaces the model's own, saves less than `LEAST_TOKENS_SAVED` of the tokens."""
     text = start.text
     if text is None or start.extension is not None:
         return False
-    return text.target_tokens > (1 - LITTLE_SAVING) * text.source_tokens
+    return text.target_tokens > (1 - LEAST_TOKENS_SAVED) * text.source_tokens
 
 
 def _doubt_tokenizer(start: Start, verdict: Verdict) -> Verdict:
@@ -451,7 +454,7 @@ def _doubt_tokenizer(start: Start, verdict: Verdict) -> Verdict:
 def _ask_for_evidence(start: Start) -> str:
     """Say which evidence to add if there are no translations at all."""
     given = start.given
-    if given is None or not MEANINGS.isdisjoint(given):
+    if given is None or not MEANING_OPTIONS.isdisjoint(given):
         return ""
     has_source_text = not {"source_corpus", "source_vectors"}.isdisjoint(given)
     or_text = "" if has_source_text else ", or text in the model's language (--source-corpus)"
@@ -470,7 +473,7 @@ def _describe_bitext(start: Start) -> tuple[str, ...]:
     found = f"Parallel text ({pairs}) gives meanings to {check.tokens:,} tokens, {check.text_share:.0%} of the text"
     if check.shared is not None:
         found += f"; the dictionary has {check.shared:,} of these tokens too"
-    if check.overlap is None or check.overlap >= LITTLE_OVERLAP:
+    if check.overlap is None or check.overlap >= LEAST_BITEXT_OVERLAP:
         return (f"{found}.",)
     other = (
         f"But it has only {check.overlap:.0%} of the words of the text, so it is small, or not in the "
@@ -482,7 +485,7 @@ def _describe_bitext(start: Start) -> tuple[str, ...]:
 def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
     """Say that a trained vocabulary is too large for its text, unless more text or tokens are needed anyway."""
     tokens, size = start.vocabulary_size, start.corpus_bytes
-    if not start.trained_vocabulary or size is None or not SHORTEST_CORPUS <= size < BYTES_PER_TOKEN * tokens:
+    if not start.trained_vocabulary or size is None or not SHORTEST_CORPUS <= size < LEAST_BYTES_PER_TOKEN * tokens:
         return ""
     if "vocab_size" in verdict.changes:
         return ""
@@ -490,8 +493,8 @@ def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
     or_fewer = f", or at most {fitting:,} tokens (--vocab-size {fitting})" if fitting else ""
     return (
         f"The vocabulary is large for the text ({tokens:,} tokens for {format_size(size)}): many tokens occur fewer "
-        f"than five times in it, too rarely to be learnt. Give more text, {format_size(BYTES_PER_TOKEN * tokens)} or "
-        f"more{or_fewer}."
+        "than five times in it, too rarely to be learnt. Give more text, "
+        f"{format_size(LEAST_BYTES_PER_TOKEN * tokens)} or more{or_fewer}."
     )
 
 

@@ -179,12 +179,10 @@ class ResultTable:
     Attributes:
         title: What it shows.
         rows: The header, then the rows.
-        is_drawn: Whether reports show the same numbers in a figure, so that they need no table.
     """
 
     title: str
     rows: Sequence[Sequence[str]]
-    is_drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,6 +208,8 @@ class StepReport(Generic[Result]):
         summarise: Returns a result as tables and sentences, which a command prints if the step is the last one.
         summarise_notes: Returns what the notes (`relexify.json`) of a model say about the step, as tables and
             sentences, which a command prints if other steps follow, and which reports show.
+        summarise_evidence: Returns the part of it that reports show with the evidence, if other sections show the rest;
+            None for all of it.
         change: Returns from the notes of a model what the step, or another command of its system, did to it; None if
             nothing.
         scores: Reads the scores that the step measured, besides those of its result, from the folder that it wrote.
@@ -217,6 +217,7 @@ class StepReport(Generic[Result]):
 
     summarise: Callable[[Result], Sequence[ResultTable | str]] = lambda result: ()
     summarise_notes: Callable[[Notes], Sequence[ResultTable | str]] = lambda notes: ()
+    summarise_evidence: Callable[[Notes], Sequence[ResultTable | str]] | None = None
     change: Callable[[Notes], ModelChange | None] = lambda notes: None
     scores: Callable[[Path], Sequence[Score]] | None = None
 

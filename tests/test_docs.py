@@ -203,8 +203,8 @@ def test_the_page_on_training_states_the_defaults():
     training = Training()
     for sentence in (
         f"`relexify` decays {training.schedule}ly to {PLANS[training.plan].final_rate * 100:g} % of the peak",
-        f"Adam with β = {PAPERS_BETA1} and {training.beta2} (together with Muon {EMBEDDING_BETA1} and {training.beta2}), "
-        f"ε = {_number(training.epsilon)}, weight decay "
+        f"Adam with β = {PAPERS_BETA1} and {training.beta2} (together with Muon {EMBEDDING_BETA1} and "
+        f"{training.beta2}), ε = {_number(training.epsilon)}, weight decay "
         f"{training.weight_decay}, blocks of {training.length} tokens; only the batch is {training.batch} instead of",
     ):
         assert sentence in page, sentence

@@ -11,10 +11,12 @@ from rich.markup import escape
 from relexify.cli.console import console, emit, print_table, results, table
 
 if TYPE_CHECKING:
+    from relexify.reports.next_steps import NextStep
     from relexify.scoring import Score
     from relexify.steps import ResultTable
 
 __all__ = [
+    "print_commands",
     "print_measured",
     "print_model_folder",
     "print_next_steps",
@@ -69,12 +71,17 @@ def print_plan(rows: Sequence[tuple[str, object]]) -> None:
     emit(plan=dict(spelled))
 
 
-def print_next_steps(steps: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Print sentences, such as `relexify.reports.next_steps` has, each followed by its commands, to be pasted."""
-    for title, commands in steps:
-        results.print(title, highlight=False, soft_wrap=True)
-        for command in commands:
-            results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+def print_next_steps(steps: Iterable[NextStep]) -> None:
+    """Print what to do next, each step with its commands."""
+    for index, step in enumerate(steps):
+        print_commands(step.sentence("" if index else "Next,"), step.commands)
+
+
+def print_commands(title: str, commands: Iterable[str]) -> None:
+    """Print a sentence, and below it the commands for it, ready to be pasted."""
+    results.print(title, highlight=False, markup=False, soft_wrap=True)
+    for command in commands:
+        results.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _render_cell(text: str) -> str:

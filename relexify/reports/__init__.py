@@ -5,8 +5,8 @@ conclusions.py           which of its runs is the best, and whether this can be 
 tables.py, plots.py      its tables and curves
 comparison_report.py     its report: a folder with numbers, tables and figures
 html/                    reports as a page, of a model or a comparison
-next_steps.py            the commands that usually follow a transfer or a training
-transfer_command.py      the arguments of a transfer and the name of its model, for these commands and for advice
+next_steps.py            what usually follows a transfer or a training, with the commands for it
+command_line.py          the options of these commands, and the name of the model that a command started from
 model_card.py, push.py   the model card of an output, and its upload to the Hub
 geometry/                embeddings and hidden states in space
 """

@@ -12,9 +12,9 @@ from relexify.reports.comparison import Comparison
 from relexify.reports.statistics import Statistic
 from relexify.training.results.summary import FEWEST_TOKENS
 
-__all__ = ["CLOSE", "Conclusion", "conclude", "is_close"]
+__all__ = ["CLOSE_SCORE_DIFFERENCE", "Conclusion", "conclude", "is_close"]
 
-CLOSE = 0.02
+CLOSE_SCORE_DIFFERENCE = 0.02
 """Bits per byte within which two trainings with one seed are not distinguished: another seed may swap them."""
 _CONFIDENCE = 0.95
 """Of the test (Welch's) by which two means over seeds must be apart."""
@@ -26,11 +26,18 @@ class Conclusion:
 
     Attributes:
         kind: `good` if a run is the best, `open` if this is not clear or needs a remark, `poor` if a run failed.
-        text: The remark; its first sentence is its headline.
+        headline: The remark in a sentence.
+        details: Further sentences: the scores, and what to do.
     """
 
     kind: Literal["good", "open", "poor"]
-    text: str
+    headline: str
+    details: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All sentences as one text."""
+        return " ".join((self.headline, *self.details))
 
 
 def conclude(comparison: Comparison) -> list[Conclusion]:
@@ -44,20 +51,21 @@ def conclude(comparison: Comparison) -> list[Conclusion]:
         found += _conclude_differences(comparison)
     for run, score in kept.items():
         if not math.isfinite(score.mean):
-            text = f"{run} diverged. Its score is not a number: try a lower learning rate."
-            found.append(Conclusion("poor", text))
-        elif round(score.mean - starts[run], 3) > 0:  # as they are shown
-            text = (
-                f"{run} got worse in training. It starts with {starts[run]:.3f} bits per byte and ends with "
-                f"{score.mean:.3f}: try a lower learning rate, or fewer steps."
+            found.append(
+                Conclusion("poor", f"{run} diverged.", ("Its score is not a number: try a lower learning rate.",))
             )
-            found.append(Conclusion("poor", text))
+        elif round(score.mean - starts[run], 3) > 0:  # as they are shown
+            scores = (
+                f"It starts with {starts[run]:.3f} bits per byte and ends with {score.mean:.3f}: try a lower learning "
+                "rate, or fewer steps."
+            )
+            found.append(Conclusion("poor", f"{run} got worse in training.", (scores,)))
     return found
 
 
 def is_close(difference: float) -> bool:
     """Whether a difference of bits per byte, as it is shown, is too small for one seed."""
-    return round(abs(difference), 3) <= CLOSE
+    return round(abs(difference), 3) <= CLOSE_SCORE_DIFFERENCE
 
 
 def _conclude_best(comparison: Comparison, best: str, second: str) -> Conclusion:
@@ -68,18 +76,19 @@ def _conclude_best(comparison: Comparison, best: str, second: str) -> Conclusion
     if tokens < FEWEST_TOKENS:
         return Conclusion(
             "open",
-            f"{best} has the lowest score so far, but this is too little training to conclude anything. {scores} They "
-            f"have seen {tokens:,} tokens; train them on {FEWEST_TOKENS:,} at least.",
+            f"{best} has the lowest score so far, but this is too little training to conclude anything.",
+            (scores, f"They have seen {tokens:,} tokens; train them on {FEWEST_TOKENS:,} at least."),
         )
     if _may_be_chance(first, next_best):
         seeds = "more seeds" if min(first.seeds, next_best.seeds) > 1 else "several seeds"
         return Conclusion(
             "open",
-            f"{best} has the lowest score, but the difference may be chance. {scores} Compare {seeds} (in a recipe, "
-            "compare.seeds sets them).",
+            f"{best} has the lowest score, but the difference may be chance.",
+            (scores, f"Compare {seeds} (in a recipe, compare.seeds sets them)."),
         )
-    one_seed = " With one seed, a small difference may be chance." if min(first.seeds, next_best.seeds) == 1 else ""
-    return Conclusion("good", f"{best} is the best. {scores}{one_seed}")
+    is_one_seed = min(first.seeds, next_best.seeds) == 1
+    one_seed = ("With one seed, a small difference may be chance.",) if is_one_seed else ()
+    return Conclusion("good", f"{best} is the best.", (scores, *one_seed))
 
 
 def _may_be_chance(first: Statistic, second: Statistic) -> bool:
@@ -108,10 +117,13 @@ def _conclude_differences(comparison: Comparison) -> list[Conclusion]:
         found.append(
             Conclusion(
                 "open",
-                f"Not all runs have the {name}. {', '.join(have)} {'has' if len(have) == 1 else 'have'} it, "
-                f"{', '.join(lack)} {'does' if len(lack) == 1 else 'do'} not, as their methods are defined, and a part "
-                f"of the difference is due to it, above all before training. With {key}=true (--set), all runs have "
-                "it; choose another output for them.",
+                f"Not all runs have the {name}.",
+                (
+                    f"{', '.join(have)} {'has' if len(have) == 1 else 'have'} it, {', '.join(lack)} "
+                    f"{'does' if len(lack) == 1 else 'do'} not, as their methods are defined, and a part of the "
+                    "difference is due to it, above all before training.",
+                    f"With {key}=true (--set), all runs have it; choose another output for them.",
+                ),
             )
         )
     return found

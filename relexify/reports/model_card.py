@@ -18,7 +18,7 @@ from relexify.pretrained.kinds import kind_of_folder
 from relexify.pretrained.license import known_license
 from relexify.pretrained.loading import load_config
 from relexify.progress import count_of
-from relexify.reports.transfer_command import source_title
+from relexify.reports.command_line import source_title
 from relexify.steps import changes_of
 from relexify.storage.documents import DOCUMENTS
 from relexify.storage.notes import Notes, read_notes

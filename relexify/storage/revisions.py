@@ -27,6 +27,7 @@ __all__ = [
     "TOKENIZERS",
     "TRAININGS",
     "TRAINING_REVISIONS",
+    "TRANSFER_NOTES",
     "TRANSFER_REVISIONS",
     "TRIALS",
     "changed_revisions",
@@ -49,11 +50,13 @@ GRIDS = 1
 """Scores of the cells of a grid."""
 TRIALS = 1
 """Files of the trials of a comparison."""
+TRANSFER_NOTES = 1
+"""What a transfer writes into `relexify.json`, such as its verdict."""
 SAMPLES = 1
 """Samples of text with several sources; only results that may depend on such a text have it (`sample_revisions`)."""
 
 TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(
-    {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES}
+    {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES, "notes": TRANSFER_NOTES}
 )
 """What the result of a transfer depends on, besides its method."""
 TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "trainings": TRAININGS})

@@ -24,9 +24,9 @@ from relexify import device
 from relexify.cli import console
 from relexify.cli.app import app
 from relexify.cli.option_names import OptionNames
-from relexify.reports import next_steps, transfer_command
+from relexify.reports import command_line
 from relexify.systems.transfer import cost
-from relexify.systems.transfer.assessment import dictionary_verdict, summary, verdict_texts
+from relexify.systems.transfer.assessment import dictionary_verdict, summary, verdict
 from relexify.systems.transfer.options import Transfer
 from relexify.training.options import Training
 from tests import pico
@@ -56,18 +56,24 @@ def options_of(verb: str) -> set[str]:
 
 
 def test_a_verdict_on_a_transfer_names_only_options_of_a_transfer():
-    texts = "".join(map(inspect.getsource, (verdict_texts, dictionary_verdict, summary)))
+    texts = "".join(map(inspect.getsource, (verdict, dictionary_verdict, summary)))
     named = set(re.findall(r"--[a-z][a-z-]+", texts))
     assert {"--dictionary", "--corpus"} <= named <= options_of("transfer")
 
 
-def test_commands_to_repeat_a_transfer_or_a_training_use_every_option_of_the_verb():
+def test_commands_to_repeat_use_every_option_of_the_verb_by_its_name():
     for verb, options, used, elsewhere in (
-        ("transfer", Transfer, transfer_command._OPTIONS, {"model", "output", "method", "keep_source"}),
-        ("train", Training, next_steps._OPTIONS, {"source_corpus", "source_held_out", "report_to"}),
+        ("transfer", Transfer, command_line.TRANSFER_OPTIONS, {"method", "keep_source"}),
+        ("advise", Transfer, command_line.ADVISE_OPTIONS, {"output", "method"}),
+        ("train", Training, command_line.TRAIN_OPTIONS, {"source_corpus", "source_held_out", "report_to"}),
+        ("estimate", Training, command_line.ESTIMATE_OPTIONS, set()),
     ):
-        names = {parameter.name for parameter in COMMANDS[verb].params} & {entry.name for entry in fields(options)}
-        assert set(used) == names - elsewhere - {"device", "overwrite"}, verb
+        named = {entry.name for entry in fields(options) if command_line.option_name(entry.name) in options_of(verb)}
+        assert set(used) == named - elsewhere - {"device", "overwrite"}, verb
+    assert set(map(command_line.option_name, command_line.TEXTS)) | {"--add-head"} <= options_of("train")
+    assert {"--keep-source", "--method", "--set", "--overwrite"} <= options_of("transfer")
+    assert {"--method", "--set", "--length", "--steps", "--output"} <= options_of("advise")
+    assert {"--set", "--measure"} <= options_of("estimate")
 
 
 def _is_name_call(node: ast.AST) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from relexify.pretrained.architecture import usable_length
 from relexify.pretrained.loading import meta_model
-from relexify.reports.next_steps import _length_below, after_training, after_transfer
+from relexify.reports.next_steps import NextStep, _length_below, after_training, after_transfer
 from relexify.training.results.curve import Curve, Measurement
 from tests import pico
 
@@ -33,9 +33,10 @@ def test_the_next_training_is_no_longer_than_the_model_reads_and_short_on_a_cpu(
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
     notes = {"provenance": {"command": {"corpus": "sw.txt", "device": device}}}
-    _, (title, (training,)) = after_transfer(Path("sw"), notes)
-    assert training == f"relexify train sw sw-trained --corpus sw.txt{options}"
-    assert title == (f"Try a short training; on a GPU, leave out {left_out}:" if left_out else "Train it:")
+    _, step = after_transfer(Path("sw"), notes)
+    assert step.commands == [f"relexify train sw sw-trained --corpus sw.txt{options}"]
+    title = f"Try a short training; on a GPU, leave out {left_out}:" if left_out else "Train it:"
+    assert step.sentence() == title
 
 
 @pytest.mark.parametrize("keeps_source", [True, False])
@@ -45,33 +46,34 @@ def test_the_next_training_has_the_texts_of_both_languages_if_both_are_kept(keep
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
     texts = {"corpus": ["a.txt", "b.txt"], "held_out": "h.txt", "source_corpus": "en.txt", "source_held_out": "eh.txt"}
     notes = {"provenance": {"command": {**texts, "keep_source": keeps_source}}}
-    _, (_, (training,)) = after_transfer(Path("x/both"), notes, name=Path("both"))
+    _, step = after_transfer(Path("x/both"), notes, name=Path("both"))
     source = " --source-corpus en.txt --source-held-out eh.txt" if keeps_source else ""
-    assert training == f"relexify train both both-trained --corpus a.txt --corpus b.txt --held-out h.txt{source}"
+    texts = f"--corpus a.txt --corpus b.txt --held-out h.txt{source}"
+    assert step.commands == [f"relexify train both both-trained {texts}"]
 
 
 MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "method": "blend", "device": "cpu"}
 
 
 @pytest.mark.parametrize(
-    ("command", "changes", "title", "again"),
+    ("command", "changes", "action", "again"),
     [
         (
             {"dictionary_swapped": True, "vectors": {"width": 50}},
             {"dictionary": None},
-            "Next, repair the dictionary, or transfer without it:",
+            "repair the dictionary, or transfer without it",
             "--method blend --set vectors.width=50",
         ),
         (
             {"method": "wechsel", "seed": 3},
             {"method": "blend"},
-            "Next, repair the evidence, or transfer it with the method blend:",
+            "repair the evidence, or transfer it with the method blend",
             "--dictionary d.tsv --seed 3 --method blend",
         ),
         (
             {"method": "focus", "keep_source": True, "added_tokens": 20, "options": {"x": "y"}},
             {"method": "fvt"},
-            "Next, repair the evidence, or transfer it with the method fvt:",
+            "repair the evidence, or transfer it with the method fvt",
             "--dictionary d.tsv --added-tokens 20 --keep-source --method fvt --set 'x=\"y\"'",
         ),
         (
@@ -89,19 +91,22 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
     ],
 )
 def test_after_a_poor_start_the_transfer_is_repeated_with_what_the_verdict_changes_before_it_is_trained(
-    command, changes, title, again, monkeypatch
+    command, changes, action, again, monkeypatch
 ):
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
     notes = {
         "provenance": {"command": {**MADE, **command}},
-        "verdict": {"start": "poor", "reason": "", "changes": changes},
+        "verdict": {"start": "poor", "finding": "", "changes": changes},
     }
-    first, (then, (training,)), last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
-    assert then.startswith(("Then train it", "Then try a short training")), "its folder does not exist before"
-    assert first == (title, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
+    first, then, last = after_transfer(Path("x/sw"), notes, name=Path("sw"))
+    sentence = then.sentence()
+    assert sentence.startswith(("Then train it", "Then try a short training")), "its folder does not exist before"
+    assert first == NextStep(action, [f"relexify transfer gpt2 sw-2 --corpus a.txt --corpus b.txt {again}"])
+    assert first.sentence("Next,") == f"Next, {action}:"
+    (training,) = then.commands
     assert training.startswith("relexify train sw-2 sw-2-trained --corpus a.txt --corpus b.txt")
-    assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
+    assert last == NextStep("see what its tokens are made from", ["relexify inspect sw"])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama tied", "roberta", "t5"])
@@ -118,13 +123,15 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: None)
-    verdict = {"start": "poor", "reason": "", "changes": {}, "is_needed": False}
-    first, (_, (training,)), (_, (pruning,)) = after_transfer(
+    verdict = {"start": "poor", "finding": "", "changes": {}, "is_needed": False}
+    first, training, pruning = after_transfer(
         Path("x/en"), {"provenance": {"command": MADE}, "verdict": verdict}, name=Path("en")
     )
-    assert first == ("Next, use gpt2 as it is.", [])
-    assert training == "relexify train gpt2 en-trained --corpus a.txt --corpus b.txt"
-    assert pruning == "relexify prune gpt2 en-pruned --corpus a.txt --corpus b.txt"
+    assert first.sentence("Next,") == "Next, use gpt2 as it is."
+    assert first.commands == ()
+    assert training.commands == ["relexify train gpt2 en-trained --corpus a.txt --corpus b.txt"]
+    assert pruning.sentence() == "Or remove the tokens that the text does not have:"
+    assert pruning.commands == ["relexify prune gpt2 en-pruned --corpus a.txt --corpus b.txt"]
 
 
 @pytest.mark.parametrize(
@@ -138,11 +145,12 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
 def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command, changes):
     notes = {
         "provenance": {"command": {**MADE, **command}},
-        "verdict": {"start": "poor", "reason": "", "changes": changes},
+        "verdict": {"start": "poor", "finding": "", "changes": changes},
     }
     first, last = after_transfer(Path("sw"), notes)
-    assert first == ("Next, repair what was found before you transfer it again.", [])
-    assert last == ("To see what its tokens are made from:", ["relexify inspect sw"])
+    assert first == NextStep("repair what was found before you transfer it again")
+    assert first.sentence("Next,") == "Next, repair what was found before you transfer it again."
+    assert last == NextStep("see what its tokens are made from", ["relexify inspect sw"])
 
 
 @pytest.mark.parametrize(
@@ -160,12 +168,13 @@ def test_no_command_is_proposed_that_would_repeat_what_the_verdict_found(command
 def test_after_an_open_start_few_methods_are_tried_with_the_same_evidence(command, longest, options, monkeypatch):
     monkeypatch.setattr("relexify.pretrained.loading.meta_model", lambda folder: folder)
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
-    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open", "reason": ""}}
-    _, (title, (advice,)), (_, (training,)) = after_transfer(Path("sw"), notes)
-    assert title == "See in short trainings which method learns faster, with and without the dictionary:"
+    notes = {"provenance": {"command": {**MADE, **command}}, "verdict": {"start": "open", "finding": ""}}
+    _, advice, training = after_transfer(Path("sw"), notes)
+    assert advice.action == "see in short trainings which method learns faster, with and without the dictionary"
     texts = "--corpus a.txt --corpus b.txt"
-    assert advice == f"relexify advise gpt2 {texts} --dictionary d.tsv {options} --output sw-advice"
-    assert training.startswith(f"relexify train sw sw-trained {texts}")
+    assert advice.commands == [f"relexify advise gpt2 {texts} --dictionary d.tsv {options} --output sw-advice"]
+    (command,) = training.commands
+    assert command.startswith(f"relexify train sw sw-trained {texts}")
 
 
 def notes_of(**changes: object) -> dict[str, object]:
@@ -200,9 +209,9 @@ AGAIN = "--corpus sw.txt --held-out h.txt --steps"
 )
 def test_the_command_after_a_training_repeats_it_with_what_the_verdict_asks_for(scores, changes, title, command):
     curve = Curve.of(Measurement(10 * index, 10_000 * index, "all", bits, 2.0) for index, bits in enumerate(scores))
-    (said, commands), *_ = after_training(Path("out"), notes_of(**changes), curve)
-    assert said.endswith(title)
-    assert commands[:1] == ([] if command is None else [f"relexify {command}"])
+    first, *_ = after_training(Path("out"), notes_of(**changes), curve)
+    assert first.sentence("Next,").endswith(title)
+    assert list(first.commands[:1]) == ([] if command is None else [f"relexify {command}"])
 
 
 @pytest.mark.parametrize("has_cuda", [True, False])
@@ -213,12 +222,11 @@ def test_after_a_training_of_few_tokens_the_default_one_is_measured_and_run(has_
     monkeypatch.setattr("relexify.pretrained.architecture.usable_length", lambda model: longest)
     curve = Curve.of(Measurement(10 * index, 100 * index, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
     measuring, training = after_training(Path("out"), notes_of(), curve)
-    assert measuring == (
-        "Next, see how long the default training takes here:",
-        [f"relexify estimate out{length} --measure"],
+    assert measuring == NextStep(
+        "see how long the default training takes here", [f"relexify estimate out{length} --measure"]
     )
     end = "" if has_cuda else "; these are made for a GPU"
-    assert training.title == f"Train it with the default steps, batch and length, from the start{end}:"
+    assert training.sentence() == f"Train it with the default steps, batch and length, from the start{end}:"
     texts = "--corpus sw.txt --held-out h.txt --set held_out_bytes=2000"
     assert training.commands == [f"relexify train sw out-1000 {texts}{length}"]
     further = {name: note for name, note in notes_of().items() if name != "trained_from"}
@@ -230,30 +238,30 @@ def test_after_a_training_of_few_tokens_the_default_one_is_measured_and_run(has_
 def test_a_model_whose_start_was_not_kept_is_trained_further():
     curve = Curve.of(Measurement(10 * index, 10_000 * index, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
     notes = {name: note for name, note in notes_of().items() if name != "trained_from"}
-    ((title, (command,)),) = after_training(Path("out"), notes, curve)
-    assert title == "Next, train it further:"
-    assert command == f"relexify train out out-80 {AGAIN} 80 --set held_out_bytes=2000"
+    assert after_training(Path("out"), notes, curve) == [
+        NextStep("train it further", [f"relexify train out out-80 {AGAIN} 80 --set held_out_bytes=2000"])
+    ]
 
 
 def test_the_command_after_a_training_with_a_new_head_adds_it_again():
     curve = Curve.of(Measurement(10 * index, 10_000 * index, "all", bits, 2.0) for index, bits in enumerate((3, 2, 1)))
-    ((_, (command,)),) = after_training(Path("out"), notes_of() | {"head_added_to": "sw"}, curve)
-    assert command.startswith("relexify train sw out-80 --add-head --corpus sw.txt")
-    ((_, (command,)),) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
-    assert "--add-head" not in command, "the head was added before another training"
+    (step,) = after_training(Path("out"), notes_of() | {"head_added_to": "sw"}, curve)
+    assert step.commands[0].startswith("relexify train sw out-80 --add-head --corpus sw.txt")
+    (step,) = after_training(Path("out"), notes_of() | {"head_added_to": "bare"}, curve)
+    assert "--add-head" not in step.commands[0], "the head was added before another training"
 
 
 def test_after_a_training_on_another_language_no_longer_one_is_proposed():
     text = {"bytes": 1_000, "words": 200, "unit": "word", "source_tokens": 400, "target_tokens": 250, "origins": {}}
     notes = {**notes_of(), "method": "fvt", "graft": {"origins": {}}, "held_out_text": text}
 
-    def title(tokens_per_byte: float) -> str:
+    def action(tokens_per_byte: float) -> str:
         bits = enumerate((3, 2, 1))
         scores = (
             Measurement(10 * index, 10_000 * index, "all", each, 2.0 ** (each / tokens_per_byte))
             for index, each in bits
         )
-        return after_training(Path("out"), notes, Curve.of(scores))[0][0]
+        return after_training(Path("out"), notes, Curve.of(scores))[0].action
 
-    assert title(0.5) == "Next, train it on text in the language of the transfer."
-    assert title(0.3).startswith("Next, train it for longer")
+    assert action(0.5) == "train it on text in the language of the transfer"
+    assert action(0.3).startswith("train it for longer")

@@ -25,17 +25,24 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture
 
-__all__ = ["FEWEST_WORDS", "DictionarySize", "EvidenceWorth", "held_out_words", "measure_evidence", "split_dictionary"]
+__all__ = [
+    "FEWEST_HELD_OUT_WORDS",
+    "DictionarySize",
+    "EvidenceWorth",
+    "held_out_words",
+    "measure_evidence",
+    "split_dictionary",
+]
 
 HELD_OUT_SHARE = 10
 """One target word in this many is held out."""
-FEWEST_WORDS = 30
+FEWEST_HELD_OUT_WORDS = 30
 """With fewer held-out words, the share of those that are found is too noisy."""
-OTHER_WORDS = 50
+RANDOM_COMPARISONS = 50
 """Other words that each held-out word is compared with."""
-SHARES = (0.25, 0.5, 1.0)
+DICTIONARY_PARTS = (0.25, 0.5, 1.0)
 """Parts of the dictionary that are compared."""
-SIZES = (1_000, 5_000, 20_000)
+FREQUENT_WORD_COUNTS = (1_000, 5_000, 20_000)
 """Words whose share of the text is counted if there is no dictionary."""
 
 logger = logging.getLogger(__name__)
@@ -80,7 +87,7 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
     total, lexicon = max(1, int(counts.sum())), inputs.evidence.lexicon
     pairs = () if lexicon is None else lexicon.pairs
     sizes = []
-    for share in SHARES if pairs else ():
+    for share in DICTIONARY_PARTS if pairs else ():
         # By a hash, because dictionaries may be sorted by letter or by frequency.
         part = BilingualLexicon(tuple(pair for pair in pairs if _hash_word(pair[1]) < share * 2**32))
         known = translations(inputs.source, inputs.target, part).known
@@ -89,7 +96,8 @@ def measure_evidence(inputs: Inputs, counts: np.ndarray) -> EvidenceWorth:
     words = np.array([form.is_word for form in forms])
     frequent = np.cumsum(-np.sort(-counts[words]))
     # All words of the vocabulary in place of sizes above their number.
-    shares = {size: float(frequent[size - 1] / total) for size in np.minimum(SIZES, len(frequent)).tolist() if size}
+    counted = np.minimum(FREQUENT_WORD_COUNTS, len(frequent)).tolist()
+    shares = {size: float(frequent[size - 1] / total) for size in counted if size}
     aligned = None
     if inputs.evidence.bitext is not None:
         options = inputs.evidence.aligning
@@ -132,12 +140,12 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     kept, held = split_dictionary(inputs.evidence.lexicon)
     meanings = translations(inputs.source, inputs.target, held)
     words = np.flatnonzero(meanings.known & ~translations(inputs.source, inputs.target, kept).known)
-    if len(words) < FEWEST_WORDS:
+    if len(words) < FEWEST_HELD_OUT_WORDS:
         return {}
     embedding = inputs.embedding[: len(vocabulary_of(inputs.source))]
     mean = embedding.mean(axis=0)
     expected = normalise_rows(_centre_rows(meanings, words, embedding, mean))
-    offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), OTHER_WORDS))
+    offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), RANDOM_COMPARISONS))
     others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
     reduced = replace(inputs.evidence, lexicon=kept)
     found = {}

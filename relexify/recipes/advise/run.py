@@ -23,7 +23,7 @@ from relexify.methods.registry import METHODS
 from relexify.pretrained.loading import load_model
 from relexify.progress import count_of, report_under
 from relexify.recipes.advise.evidence import (
-    FEWEST_WORDS,
+    FEWEST_HELD_OUT_WORDS,
     EvidenceWorth,
     held_out_words,
     measure_evidence,
@@ -58,7 +58,7 @@ _TOKENS_OF_A_WORD = 4
 """The most tokens that a word of a dictionary has: with a capital or not, after a space or not."""
 
 
-LEVEL = 0.05
+TIED_HELD_OUT_SHARE = 0.05
 """Difference of held-out words that does not predict the order after training: in Swahili, `trans-tokens` was ahead
 of `blend` by 0.02, and in Uyghur, `wechsel` by 0.01, and `blend` was the best in both after 250 steps."""
 
@@ -124,15 +124,16 @@ class Advice:
         return DEFAULT if DEFAULT in self.level_with(first) else first
 
     def level_with(self, name: str) -> list[str]:
-        """Return the methods that place held-out words as well as another one, within `LEVEL`; none after training.
+        """Return the methods that place held-out words as well as another one does; none after a training.
 
-        Smaller differences do not predict the order after a training.
+        Differences below `TIED_HELD_OUT_SHARE` do not predict the order after a training.
         """
         words = {run.name: run.held_out_words for run in self.runs if run.after is None and run.name in METHODS}
         best = words.get(name)
         if best is None:
             return []
-        return [other for other, share in words.items() if other != name and share is not None and best - share < LEVEL]
+        others = ((other, share) for other, share in words.items() if other != name and share is not None)
+        return [other for other, share in others if best - share < TIED_HELD_OUT_SHARE]
 
 
 def run_advise(options: Advise) -> Advice:
@@ -224,7 +225,7 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
     evidence = check_transfer(transfer, report_unused=False)
     if not options.steps and evidence.lexicon is not None:
         _, held = split_dictionary(evidence.lexicon)
-        if len(held) * _TOKENS_OF_A_WORD < FEWEST_WORDS:
+        if len(held) * _TOKENS_OF_A_WORD < FEWEST_HELD_OUT_WORDS:
             raise _too_few_words()
     source, model = load_own_tokenizer(transfer.model), load_model(transfer.model)
     target = target_tokenizer(transfer, source, evidence)
@@ -258,8 +259,8 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
 
 def _too_few_words() -> EvidenceError:
     return EvidenceError(
-        f"fewer than {FEWEST_WORDS} words of the dictionary can be held out, too few to rank methods without training: "
-        "give a larger dictionary, or a number of steps"
+        f"fewer than {FEWEST_HELD_OUT_WORDS} words of the dictionary can be held out, too few to rank methods without "
+        "training: give a larger dictionary, or a number of steps"
     )
 
 

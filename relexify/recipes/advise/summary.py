@@ -9,8 +9,8 @@ from relexify.methods.registry import METHODS
 from relexify.progress import count_of
 from relexify.recipes.advise.options import BASELINE, DEFAULT
 from relexify.recipes.advise.run import Advice
-from relexify.reports.conclusions import CLOSE, is_close
-from relexify.reports.transfer_command import transfer_arguments
+from relexify.reports.command_line import transfer_arguments
+from relexify.reports.conclusions import CLOSE_SCORE_DIFFERENCE, is_close
 from relexify.steps import ResultTable
 from relexify.storage.files import format_size
 from relexify.systems.transfer.options import command_of, with_method
@@ -20,7 +20,7 @@ from relexify.training.results.summary import FEWEST_TOKENS
 
 __all__ = ["summarise_advice", "transfer_command"]
 
-WORTHWHILE = 0.02
+LEAST_WORTHWHILE_SHARE = 0.02
 """Share of the text that twice as many dictionary entries must translate in addition to be worth the effort."""
 
 
@@ -99,7 +99,8 @@ def _recommend(advice: Advice) -> str:
     if after[best] >= after[BASELINE]:
         sentence += " No method was better than random rows yet: train for more steps, or give other evidence."
     if close:
-        sentence += f" {', '.join(close)} scored within {CLOSE:g} bits per byte, which another seed may reverse."
+        within = f"within {CLOSE_SCORE_DIFFERENCE:g} bits per byte"
+        sentence += f" {', '.join(close)} scored {within}, which another seed may reverse."
     options = advice.options
     if (tokens := options.steps * options.batch * options.length) < FEWEST_TOKENS:
         sentence += (
@@ -144,7 +145,8 @@ def _worth_of_evidence(advice: Advice) -> list[str]:
             scores = f"{after[DEFAULT]:.3f} bits per byte with it, {without:.3f} without it"
             if is_close(gain):
                 found.append(
-                    f"{name} makes no difference in {DEFAULT} that one seed can show: {scores}, within {CLOSE:g}."
+                    f"{name} makes no difference in {DEFAULT} that one seed can show: {scores}, within "
+                    f"{CLOSE_SCORE_DIFFERENCE:g}."
                 )
             else:
                 found.append(f"{name} {'gains' if gain > 0 else 'loses'} {abs(gain):.3f} in {DEFAULT}: {scores}.")
@@ -159,7 +161,7 @@ def _worth_acquiring(advice: Advice) -> list[str]:
         *_, half, whole = evidence.dictionary
         added = whole.text_share - half.text_share
         sizes = ", ".join(f"{size.entries:,} entries {size.text_share:.1%}" for size in evidence.dictionary)
-        worth = "is worth the effort" if added >= WORTHWHILE else "will hardly help"
+        worth = "is worth the effort" if added >= LEAST_WORTHWHILE_SHARE else "will hardly help"
         found.append(
             f"Dictionary, share of the text that it translates: {sizes}. The second half added {added:.1%}, so a "
             f"larger one {worth}."

@@ -35,7 +35,7 @@ def render_comparison(comparison: Comparison) -> str:
     scores += table([[row[0], *row[split:]] for row in rows])
     reach = table(reach_rows(comparison)) + hint(reach_note(comparison))
     effort = table(effort_rows(comparison)) + hint(effort_note(comparison))
-    summary = "".join(notice(each.kind, each.text) for each in conclude(comparison))
+    summary = "".join(notice(each.kind, each.headline, each.details) for each in conclude(comparison))
     sections = [
         Section("summary", "Summary", summary if several else ""),
         Section("curves", "Training curves", draw_curves(curves)),

@@ -59,17 +59,17 @@ def figures(entries: Sequence[tuple[str, str, str]]) -> str:
     return f'<div class="figures">{"".join(cards)}</div>'
 
 
-def notice(kind: str, text: str, *, advice: str = "") -> str:
-    """Return a remark whose first sentence is its headline; if many sentences follow, each is an item of a list.
+def notice(kind: str, headline: str, details: Sequence[str] = (), *, advice: str = "") -> str:
+    """Return a remark; if it has more than two details, each is an item of a list.
 
     Args:
         kind: `good`, `open`, `poor`, `unknown` or `note`.
-        text: The remark.
+        headline: A sentence, which is bold.
+        details: Further sentences.
         advice: What to do next, shown below the headline with a link to the section `next`.
     """
-    headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", text)
-    escaped = [with_whole_options(sentence) for sentence in rest]
-    if len(rest) > 2:
+    escaped = [with_whole_options(sentence) for sentence in details]
+    if len(details) > 2:
         escaped = [f'<span class="item">{sentence}</span>' for sentence in escaped]
     following = f'<span class="next">Next: {escape(advice)}. <a href="#next">Commands</a></span>' if advice else ""
     return f'<p class="notice {escape(kind)}"><b>{escape(headline)}</b> {following}{" ".join(escaped)}</p>'

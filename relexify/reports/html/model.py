@@ -14,6 +14,7 @@ from typing import Any
 from relexify.mixture import MIXTURE_FILE, Mixture
 from relexify.pretrained.files.embedding import read_embedding
 from relexify.progress import count_of
+from relexify.reports.command_line import source_title
 from relexify.reports.html.atlas import build_atlas
 from relexify.reports.html.curves import draw_curves
 from relexify.reports.html.elements import (
@@ -30,7 +31,6 @@ from relexify.reports.html.origins import show_origins
 from relexify.reports.html.page import Section, page_file, render
 from relexify.reports.next_steps import NextStep, after_training, after_transfer
 from relexify.reports.tables import measured_rows
-from relexify.reports.transfer_command import source_title
 from relexify.scoring import WINDOW
 from relexify.steps import STEPS, ModelChange, changes_of
 from relexify.storage.notes import Notes, read_notes, recorded_command
@@ -40,12 +40,11 @@ from relexify.systems.transfer.assessment.summary import (
     compare_with_transfer,
     explain_sample,
     recall_poor_start,
-    summarise_notes,
 )
-from relexify.systems.transfer.assessment.verdict import alignment_hits, verdict_of
+from relexify.systems.transfer.assessment.verdict import alignment_hits, judge
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import CURVE_FILE, new_text_steps, selected_step
-from relexify.training.results.summary import GAIN, curve_table, judge_training
+from relexify.training.results.summary import LEAST_TRAINING_GAIN, curve_table, judge_training
 
 __all__ = ["render_model"]
 
@@ -64,7 +63,7 @@ def render_model(folder: Path) -> str:
         Section(
             "next",
             "Next steps",
-            "".join(commands(f"{step.title[:1].upper()}{step.title[1:]}", step.commands) for step in steps),
+            "".join(commands(step.sentence(), step.commands) for step in steps),
         ),
         Section("sentences", "The same sentences under both tokenizers", _sentences(samples_of(notes))),
         Section("training", "Training", _training(notes, curve)),
@@ -88,33 +87,30 @@ def render_model(folder: Path) -> str:
 
 
 def _summary(notes: Notes, start: Start | None, curve: Curve | None, steps: Sequence[NextStep]) -> str:
-    # What to do, without the commands: those of the first two steps are below, in the next section.
-    advice = ", then ".join(step.title.partition(";")[0].rstrip(":.").removeprefix("then ") for step in steps[:2])
+    advice = ", then ".join(step.action for step in steps[:2])  # the next section has their commands
     if curve is None:
-        sentences = [_transfer_verdict(notes, advice=advice)]
+        shown = "" if start is None else _transfer_verdict(start, advice=advice)
     else:
         verdict = judge_training(curve, selected_step(notes, curve), new_text_steps=new_text_steps(notes))
         kind = {"worse": "poor", "overfitted": "open", "unstable": "open", "short": "open"}.get(verdict.outcome, "good")
-        if curve.first.bits_per_byte - curve.best.bits_per_byte < GAIN and kind == "good":
+        if curve.first.bits_per_byte - curve.best.bits_per_byte < LEAST_TRAINING_GAIN and kind == "good":
             kind = "open"  # nothing was gained at any step
-        sentences = [
-            notice(kind, verdict.reason, advice=advice),
-            *(notice("poor", each) for each in recall_poor_start(notes)),
-        ]
-    shown = "".join(sentences) + figures(_key_figures(notes, start, curve))
+        shown = notice(kind, verdict.headline, verdict.details, advice=advice)
+        if recalled := recall_poor_start(notes):
+            shown += notice("poor", recalled[0], recalled[1:])
+    shown += figures(_key_figures(notes, start, curve))
     if prompt := notes.get("system_prompt"):
         # After the numbers, since it is not about how good the model is.
-        about = "Chats begin with a system prompt in the language of the source model"
-        advice = "Pass a system message in the target language, or edit chat_template.jinja"
-        shown += notice("note", f"{about}. It is: “{prompt}”. {advice}.")
+        remedy = "Pass a system message in the target language, or edit chat_template.jinja."
+        headline = "Chats begin with a system prompt in the language of the source model."
+        shown += notice("note", headline, (f"It is: “{prompt}”.", remedy))
     return shown
 
 
-def _transfer_verdict(notes: Notes, *, advice: str = "") -> str:
-    """Return the verdict on the transfer that the model comes from, the last part of its summary, if there is one."""
-    verdict = verdict_of(notes)
-    kind = "open" if verdict is None else verdict.start
-    return "".join(notice(kind, str(sentences), advice=advice) for sentences in summarise_notes(notes)[-1:])
+def _transfer_verdict(start: Start, *, advice: str = "") -> str:
+    """Return the verdict on the transfer that the model comes from."""
+    verdict = judge(start)
+    return notice(verdict.start, verdict.headline, (verdict.finding, *verdict.details), advice=advice)
 
 
 def _key_figures(notes: Notes, start: Start | None, curve: Curve | None) -> list[tuple[str, str, str]]:
@@ -161,11 +157,8 @@ def _next_steps(folder: Path, notes: Notes, command: Mapping[str, Any], curve: C
     """Return what usually follows, with commands to be run in the folder that contains the model."""
     name = Path(folder.resolve().name)
     if curve is None and command.get("corpus") and not notes.get("pruned"):
-        steps = after_transfer(folder, notes, name=name)
-    else:
-        steps = after_training(name, notes, curve, folder=folder)
-    titles = [step.title.removeprefix("Next, ") for step in steps]  # as the section is called
-    return [NextStep(title[:1].lower() + title[1:], step.commands) for title, step in zip(titles, steps, strict=True)]
+        return after_transfer(folder, notes, name=name)
+    return after_training(name, notes, curve, folder=folder)
 
 
 def _sentences(samples: Sequence[SegmentedLine]) -> str:
@@ -195,9 +188,9 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
 
 def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
     """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
-    verdict = _transfer_verdict(notes) if is_trained and not recall_poor_start(notes) else ""
     if start is None:
-        return verdict
+        return ""
+    verdict = _transfer_verdict(start) if is_trained and not recall_poor_start(notes) else ""
     if not start.bits_per_byte:
         return f"{verdict}<p>Not scored: {escape(_why_not_scored(notes, start))}.</p>"
     ranked = sorted(start.bits_per_byte.items(), key=lambda entry: entry[1])
@@ -255,14 +248,12 @@ def _training(notes: Notes, curve: Curve | None) -> str:
 
 def _evidence(notes: Notes) -> str:
     parts = []
-    elsewhere = summarise_notes(notes)[-1:]  # the verdict, which the summary shows
-    elsewhere += explain_sample(start) if (start := start_of(notes)) else []
-    summary = [part for step in STEPS.values() for part in step.report.summarise_notes(notes)]
-    for part in (part for part in summary if part not in elsewhere):
-        if isinstance(part, str):
-            parts.append(f"<p>{with_whole_options(part)}</p>")
-        elif not part.is_drawn:
-            parts.append(f"<h3>{escape(part.title)}</h3>{table(part.rows)}")
+    for report in (step.report for step in STEPS.values()):
+        for part in (report.summarise_evidence or report.summarise_notes)(notes):
+            if isinstance(part, str):
+                parts.append(f"<p>{with_whole_options(part)}</p>")
+            else:
+                parts.append(f"<h3>{escape(part.title)}</h3>{table(part.rows)}")
     prior = notes.get("unigram_prior")
     if prior and prior["changed"] != "nothing":
         parts.append(

@@ -45,7 +45,7 @@ from relexify.systems.transfer.options import (
     unused_options,
 )
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
-from relexify.systems.transfer.tokenizer.vocabulary_size import BYTES_PER_TOKEN, fitting_vocabulary
+from relexify.systems.transfer.tokenizer.vocabulary_size import LEAST_BYTES_PER_TOKEN, fitting_vocabulary
 from relexify.text import Corpus, sample_revisions
 from relexify.tokens import LARGEST_VOCABULARY, check_vocabulary_size
 
@@ -268,7 +268,7 @@ def _report_word_list(corpus: Corpus) -> None:
 
 def _report_rare_tokens(options: Transfer, corpus: Corpus) -> None:
     """Warn if the vocabulary to train is too large for its text, which training alone would not show."""
-    size, least = corpus.size(), BYTES_PER_TOKEN * options.vocab_size
+    size, least = corpus.size(), LEAST_BYTES_PER_TOKEN * options.vocab_size
     if not choose_tokenizer(options).is_trained or size is None or size >= least:
         return
     fitting = fitting_vocabulary(size)

@@ -24,9 +24,9 @@ from relexify.pretrained.parameters.lexical import count_rows
 from relexify.pretrained.runtime.runnable import memory_shortage
 from relexify.progress import format_duration
 from relexify.scoring import MASK_STRIDE, WINDOW, sample_size
+from relexify.systems.transfer.assessment.sampled_text import SampledText, sample_text
 from relexify.systems.transfer.assessment.scores import known_scores
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.assessment.texts import ExaminedText, examined_text
 from relexify.systems.transfer.options import Transfer, given_translations
 from relexify.systems.transfer.prior import has_prior
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
@@ -119,8 +119,8 @@ def estimate_before_loading(options: Transfer, evidence: Evidence, source: PreTr
     if not (options.score and is_small and is_hashed and target is not None):
         return estimate_transfer(options, evidence, model, source, target)
     model = load_model(options.model, next_sentence=True)  # as a transfer does, so that its scores have the same keys
-    texts = examined_text(options, evidence, model, source)
-    return estimate_transfer(options, evidence, model, source, target, texts)
+    sampled = sample_text(options, evidence, model, source)
+    return estimate_transfer(options, evidence, model, source, target, sampled)
 
 
 def estimate_transfer(
@@ -129,7 +129,7 @@ def estimate_transfer(
     model: PreTrainedModel,
     source: PreTrainedTokenizerFast,
     target: PreTrainedTokenizerFast | None,
-    texts: ExaminedText | None = None,
+    sampled: SampledText | None = None,
 ) -> TransferCost:
     """Estimate how long a transfer takes.
 
@@ -139,7 +139,7 @@ def estimate_transfer(
         model: The source model, which may be on the meta device.
         source: Its tokenizer.
         target: The target tokenizer; None if it has to be trained.
-        texts: The text to score; if None, it is not known which scores are in the cache.
+        sampled: The text to score; if None, it is not known which scores are in the cache.
     """
     may_be_cached = model.device.type != "meta" or _is_hashed(evidence.corpus)
     prepared = _preparation_seconds(options, evidence, target, may_be_cached=may_be_cached)
@@ -150,7 +150,7 @@ def estimate_transfer(
     if architecture_of(model) == "headless" or memory_shortage(model, options.device) is not None:
         return TransferCost(prepared, sum(prepared.values()), is_complete=_is_complete(options))
 
-    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), texts)
+    prior, scored, baselines = _forward_passes(options, evidence, model, (source, target), sampled)
     speed = math.inf
     if scored + prior > FEW_OPERATIONS:
         # The parameters of a model on the meta device do not have the number format of its files.
@@ -173,7 +173,7 @@ def _forward_passes(
     evidence: Evidence,
     model: PreTrainedModel,
     tokenizers: tuple[PreTrainedTokenizerFast, PreTrainedTokenizerFast | None],
-    texts: ExaminedText | None,
+    sampled: SampledText | None,
 ) -> tuple[float, float, int]:
     """Return the operations of one unigram prior, those of all scores, and how many baselines need both.
 
@@ -191,7 +191,7 @@ def _forward_passes(
         prior = count_read_tokens(kind) * after * (2 if options.keep_source else 1)
     if not options.score:
         return prior, 0.0, 0
-    known = [] if texts is None else known_scores(options, target, texts)
+    known = [] if sampled is None else known_scores(options, target, sampled)
     baselines = sum(name not in known for name in BASELINES if name != ORIGINAL)
     sample = evidence.held_out.sample_bytes(sample_size(options.held_out_bytes, options.device))
     length = min(WINDOW, usable_length(model) or WINDOW)

@@ -17,9 +17,8 @@ from relexify.pretrained.loading import load_config, load_tokenizer
 from relexify.progress import count_of
 from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.dictionary import example_entries
-from relexify.systems.transfer.assessment.dictionary_verdict import LITTLE_TEXT
-from relexify.systems.transfer.assessment.verdict import KNOWN_LENGTH
-from relexify.systems.transfer.assessment.verdict_texts import recognise_language
+from relexify.systems.transfer.assessment.dictionary_verdict import LEAST_TRANSLATED_TEXT
+from relexify.systems.transfer.assessment.verdict import KNOWN_LANGUAGE_LENGTH, recognise_language
 from relexify.systems.transfer.cost import estimate_before_loading
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["planned_transfer"]
 
-_SAMPLE = 1_000_000
+_SAMPLE_BYTES = 1_000_000
 """Bytes of text that words of the dictionary are looked for in."""
 
 logger = logging.getLogger(__name__)
@@ -122,12 +121,12 @@ def _describe_tokenizer(options: Transfer, source: PreTrainedTokenizerFast) -> s
 
 def _warn_of_known_language(corpus: Corpus, source: AnyTokenizer) -> None:
     """Warn if the model's own tokenizer needs as few tokens per word as for a language that it was trained on."""
-    lines = [line for line in corpus.sample_bytes(_SAMPLE // 10).split("\n") if line.strip()]
+    lines = [line for line in corpus.sample_bytes(_SAMPLE_BYTES // 10).split("\n") if line.strip()]
     words = [word for line in lines for word in split_words(line) if any(map(str.isalnum, word))]
     if not words or len(unspaced_runs("\n".join(lines))) >= len(words) / 2:
         return
     length = sum(map(len, encoder_of(source).encode(lines))) / len(words)
-    if length < KNOWN_LENGTH["word"]:
+    if length < KNOWN_LANGUAGE_LENGTH["word"]:
         logger.warning(
             "a transfer is probably not needed. %s; check that the text is in the new language",
             recognise_language(length),
@@ -141,7 +140,7 @@ def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokeniz
         InputError: The columns of the dictionary are swapped.
     """
     # There is no target tokenizer yet, whose words the transfer itself looks up.
-    sample = corpus.sample_bytes(_SAMPLE)
+    sample = corpus.sample_bytes(_SAMPLE_BYTES)
     words = Counter(split_words(sample))
     check_columns(whole_words(source), words, lexicon)
     if len(unspaced_runs(sample)) >= len(words) / 2:  # the words are known only after a segmentation
@@ -151,7 +150,7 @@ def _words_in_text(lexicon: BilingualLexicon, corpus: Corpus, source: AnyTokeniz
     share = sum(lowered[word] for word in {target.lower() for _, target in lexicon.pairs}) / max(1, lowered.total())
     drawn = "the first" if len(corpus.sources) == 1 else "a sample of"
     size = f"{drawn} {format_size(len(sample.encode()))} of text"
-    if share < LITTLE_TEXT:
+    if share < LEAST_TRANSLATED_TEXT:
         logger.warning(
             "the words of the dictionary make up only %.1f %% of %s: it is small, or for another language, or spells "
             "words differently; check that it has the model's language first, and read the entries below",

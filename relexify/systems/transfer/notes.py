@@ -9,11 +9,8 @@ from relexify.storage.notes_schema import NOTES, NotesEntry
 from relexify.storage.shapes import (
     COUNT,
     FLAG,
-    LENGTH,
     NUMBER,
     OBJECT,
-    POSITIVE,
-    SHARE,
     TEXT,
     ObjectShape,
     OptionalShape,
@@ -23,10 +20,10 @@ from relexify.storage.shapes import (
     object_of,
     pair_of,
 )
+from relexify.systems.transfer.assessment.start import START_ENTRIES
 
 __all__: list[str] = []
 
-_SCORES = map_of(NUMBER)
 _GRAFT = object_of(
     tokens=COUNT,
     rows=COUNT,
@@ -36,57 +33,22 @@ _GRAFT = object_of(
     roles=map_of(COUNT),
     tied=FLAG,
 )
-_QUALITY = object_of(precision=SHARE, csls_precision=SHARE, words=POSITIVE)
-_ALIGNMENT = object_of(pairs_used=COUNT, coverage=NUMBER, quality=OptionalShape(_QUALITY))
-_TEXT_COVERAGE = ObjectShape(
-    {
-        "bytes": COUNT,
-        "words": POSITIVE,
-        "unit": TEXT,
-        "source_tokens": COUNT,
-        "target_tokens": COUNT,
-        "origins": map_of(NUMBER),
-    },
-    {"whole_bytes": OptionalShape(COUNT)},
+_VERDICT = object_of(
+    start=TEXT, finding=TEXT, details=list_of(TEXT), changes=map_of(OptionalShape(TEXT)), is_needed=FLAG
 )
-_DICTIONARY_CHECK = ObjectShape(
-    {"tokens": COUNT, "text_share": NUMBER, "words": COUNT, "related": OptionalShape(NUMBER)},
-    {"entries": COUNT, "frequent": COUNT, "matches": COUNT, "examples": list_of(TEXT)},
-)
-_BITEXT_CHECK = ObjectShape(
-    {"pairs": COUNT, "tokens": COUNT, "text_share": NUMBER},
-    {"overlap": OptionalShape(NUMBER), "shared": OptionalShape(COUNT)},
-)
-_EXTENSION = object_of(
-    added=COUNT,
-    tokens_per_byte=list_of(pair_of(COUNT, LENGTH), least=1),
-    source_tokens=COUNT,
-    source_added=COUNT,
-    source_bits_per_byte=_SCORES,
-)
-_VERDICT = ObjectShape({"start": TEXT, "reason": TEXT}, {"changes": map_of(OptionalShape(TEXT)), "is_needed": FLAG})
 _UNIGRAM_PRIOR = object_of(changed=TEXT, tokens=COUNT, bits_before=NUMBER, bits_after=NUMBER)
 _TOKENS = list_of(pair_of(TEXT, COUNT))
 
 
-def _add(name: str, shape: Shape, *, needs: str = "") -> None:
+def _add(name: str, shape: Shape) -> None:
     """Register an entry that may be null."""
-    NOTES.add(name, NotesEntry(OptionalShape(shape), needs))
+    NOTES.add(name, NotesEntry(OptionalShape(shape)))
 
 
 NOTES.add("graft", NotesEntry(_GRAFT, needs="method"))
 NOTES.add("method", NotesEntry(TEXT))
-NOTES.add("fallback", NotesEntry(TEXT))
-NOTES.add("trained_vocabulary", NotesEntry(FLAG))
-_add("alignment", _ALIGNMENT)
-_add("bits_per_byte_before_training", _SCORES)
-_add("held_out_text", _TEXT_COVERAGE, needs="graft")
-_add("dictionary_check", _DICTIONARY_CHECK)
-_add("bitext_check", _BITEXT_CHECK)
-_add("not_scored", TEXT)
-_add("extension", _EXTENSION)
-_add("corpus_bytes", COUNT)
-_add("given_evidence", list_of(TEXT))
+for _entry in START_ENTRIES:
+    NOTES.add(_entry.key, NotesEntry(_entry.shape, _entry.needs))
 _add("verdict", _VERDICT)
 _add("unigram_prior", _UNIGRAM_PRIOR)
 _add("system_prompt", TEXT)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_other_text", "warn_about_other_text"]
 
-OTHER = 1.6
+OTHER_LANGUAGE_LENGTH_RATIO = 1.6
 """Tokens per byte, relative to the text of the transfer, above which a text is taken to be in another language.
 With 8,000 tokens for Swahili or German, other genres of the same language have 1.39 or less, English has 2.01 (Swahili)
 and 2.22 (German), and each of the two has 2.40 or more with the tokens of the other."""
-_SAMPLE = 50_000
+_SAMPLE_BYTES = 50_000
 """Bytes of text whose tokens are counted."""
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def warn_about_other_text(model: str | Path, corpus: TextSource) -> None:
         return
     from relexify.pretrained.loading import load_tokenizer  # imports transformers, which `describe_other_text` does not
 
-    lines = [line for line in Corpus.open(corpus).sample_bytes(_SAMPLE).split("\n") if line.strip()]
+    lines = [line for line in Corpus.open(corpus).sample_bytes(_SAMPLE_BYTES).split("\n") if line.strip()]
     tokens = sum(len(row) for row in encoder_of(load_tokenizer(model)).encode(lines))
     size = sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
     if found := _compare(start, tokens / max(1, size)):
@@ -63,7 +63,7 @@ def describe_other_text(notes: Mapping[str, Any], curve: Curve) -> str:
 def _compare(start: Start, here: float) -> str:
     """Say that a text has far more tokens per byte than that of the transfer, if it does."""
     text = start.text
-    if text is None or here < OTHER * text.target_tokens / max(1, text.bytes):
+    if text is None or here < OTHER_LANGUAGE_LENGTH_RATIO * text.target_tokens / max(1, text.bytes):
         return ""
     there = text.target_tokens / max(1, text.bytes)
     return f"this text takes {here:.2f} tokens per byte, and the text of the transfer {there:.2f}"

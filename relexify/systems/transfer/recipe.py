@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from relexify.steps import STEPS, ModelChange, RunContext, Step, StepComparison, StepReport, Variant
 from relexify.storage.notes import Notes, recorded_command
 from relexify.storage.runs.work import WorkFolder
-from relexify.systems.transfer.assessment.summary import alignment_precision, summarise_notes, summarise_transfer
+from relexify.systems.transfer.assessment.summary import (
+    alignment_precision,
+    summarise_evidence,
+    summarise_notes,
+    summarise_transfer,
+)
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions, validate_transfer
 from relexify.systems.transfer.options import Transfer, transfer_inputs, with_method, without_evidence
 
@@ -110,7 +115,12 @@ _STEP: Step[Transfer, TransferResult] = Step(
     method=lambda options: options.method,
     seed=lambda options: options.seed,
     comparison=StepComparison(vary=_vary, method_settings=_method_settings, evidence_quality=alignment_precision),
-    report=StepReport(summarise=summarise_transfer, summarise_notes=summarise_notes, change=_change),
+    report=StepReport(
+        summarise=summarise_transfer,
+        summarise_notes=summarise_notes,
+        summarise_evidence=summarise_evidence,
+        change=_change,
+    ),
 )
 
 STEPS.add("transfer", _STEP)

@@ -26,10 +26,10 @@ from relexify.storage.files import check_space, write_folder
 from relexify.storage.notes import read_notes
 from relexify.storage.runs.work import WorkFolder
 from relexify.systems.transfer.assessment.examination import examine_evidence
+from relexify.systems.transfer.assessment.sampled_text import SampledText, sample_text
 from relexify.systems.transfer.assessment.samples import segment_samples
 from relexify.systems.transfer.assessment.scores import score_source_language, score_start
 from relexify.systems.transfer.assessment.start import Start
-from relexify.systems.transfer.assessment.texts import ExaminedText, examined_text
 from relexify.systems.transfer.assessment.verdict import Verdict, judge
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import estimate_transfer
@@ -112,10 +112,10 @@ def run_transfer(
     source = _load_source(options, evidence)
     if options.score:
         report_sample_size(evidence.held_out, options.held_out_bytes, options.device)
-    texts = examined_text(options, evidence, source.model, source.tokenizer)
+    sampled = sample_text(options, evidence, source.model, source.tokenizer)
 
     known = known_tokenizer(options, source.tokenizer, evidence)
-    cost = estimate_transfer(options, evidence, source.model, source.tokenizer, known, texts)
+    cost = estimate_transfer(options, evidence, source.model, source.tokenizer, known, sampled)
     if cost.seconds >= _ANNOUNCED_FROM:
         logger.info("this transfer takes %s", cost.describe())
     target = target_tokenizer(options, source.tokenizer, evidence) if known is None else known
@@ -126,17 +126,17 @@ def run_transfer(
     initialisation = initialise(options.method, inputs)
     grafted = graft_initialisation(options, options.method, source.model, target, initialisation)
 
-    start = examine_evidence(options, inputs, initialisation, grafted, texts)
+    start = examine_evidence(options, inputs, initialisation, grafted, sampled)
     _warn_of_poor_start(options, start)
 
     # A model that does not fit into memory is grafted and written, but cannot be run for a prior or for scores.
     shortage = memory_shortage(grafted.model, options.device)
-    prior = _add_prior(options, grafted, texts, shortage)
+    prior = _add_prior(options, grafted, sampled, shortage)
     start = replace(start, has_prior=prior is not None)
     source_scores: Mapping[str, float] = {}
     if options.score and shortage is None:
         source_scores = score_source_language(options, inputs, source.model, grafted.model)
-        start = replace(start, bits_per_byte=score_start(options, source.model, inputs, grafted, texts))
+        start = replace(start, bits_per_byte=score_start(options, source.model, inputs, grafted, sampled))
     elif options.score:
         start = replace(start, not_scored=shortage)
     start = replace(start, extension=assess_extension(options, inputs, source_scores))
@@ -147,9 +147,9 @@ def run_transfer(
         "unigram_prior": asdict(prior) if prior else None,
         "system_prompt": _report_system_prompt(target),
         "pairs_left_out": len(inputs.scored_pairs) if METHODS[options.method].takes("bitext") else 0,
-        "samples": [asdict(line) for line in segment_samples(texts.shown, source.tokenizer, target)],
+        "samples": [asdict(line) for line in segment_samples(sampled.text, source.tokenizer, target)],
     }
-    is_read = shortage is None and (options.score or texts.counted is not None)
+    is_read = shortage is None and (options.score or sampled.prior_text is not None)
     with work.finish() if work else write_folder(options.output, overwrite=options.overwrite) as folder:
         grafted.write(
             folder,
@@ -252,32 +252,31 @@ def _check_embedding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
 
 
 def _warn_of_poor_start(options: Transfer, start: Start) -> None:
-    """Warn of a poor start before the minutes of scoring, with the first sentence of the reason."""
+    """Warn of a poor start before the minutes of scoring, with the finding that decides it."""
     # Added tokens cannot make the text longer, so its length is no reason.
     verdict = judge(replace(start, text=None) if options.keep_source else start)
     if verdict.start != "poor" or METHODS[options.method].is_baseline:
         return
-    found = verdict.reason.partition(". ")[0].removesuffix(".")
     headline, advice = "this will be a poor start", "to repair this first"
     if not verdict.is_needed:
         headline, advice = "a transfer is probably not needed", "if so"
-    logger.warning("%s. %s. Interrupt the command %s.", headline, found, advice)
+    logger.warning("%s. %s Interrupt the command %s.", headline, verdict.finding, advice)
 
 
-def _add_prior(options: Transfer, grafted: Graft, texts: ExaminedText, shortage: str | None) -> UnigramReport | None:
+def _add_prior(options: Transfer, grafted: Graft, sampled: SampledText, shortage: str | None) -> UnigramReport | None:
     """Add the unigram prior, and log what it changes, or why there is none.
 
     Args:
         options: The transfer.
         grafted: Its result, which is changed.
-        texts: Its texts.
+        sampled: Its text, with that of the prior.
         shortage: Why the result cannot be run, as `memory_shortage` says it; None if it can.
     """
     if shortage is not None:
         if has_prior(options):
             logger.warning("no unigram prior is added, because predictions cannot be computed: %s", shortage)
         return None
-    prior = add_prior(options, grafted, texts.counted)
+    prior = add_prior(options, grafted, sampled.prior_text)
     if prior is not None:
         logger.info(
             "the unigram prior, how often the text has each token, changes %s; the model needs %.2f bits per token of "

@@ -7,18 +7,20 @@ from typing import Literal
 
 from relexify.scoring import format_perplexity
 from relexify.steps import ResultTable
-from relexify.training.results.curve import Curve
+from relexify.training.results.curve import Curve, Measurement
 from relexify.training.results.result import TrainingResult
 
 __all__ = ["FEWEST_TOKENS", "TrainingVerdict", "curve_table", "judge_training", "summarise_training"]
 
 MAX_ROWS = 12
 """Rows of a training curve that are shown."""
-GAIN = 0.01
+LEAST_TRAINING_GAIN = 0.01
 """Bits per byte that count as a gain, or as a loss, of a training."""
 FEWEST_TOKENS = 10_000
 """Tokens of training below which scores, and the order of several trainings, say nothing about longer ones: 20 steps of
 `relexify advise`. A choice."""
+
+Outcome = Literal["improving", "short", "finished", "overfitted", "unstable", "worse"]
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,20 @@ class TrainingVerdict:
         outcome: `improving`, if scores were still improving when it ended; `short`, if they had not become worse, but
             it has seen fewer than `FEWEST_TOKENS`; `finished`, if they were not improving, or if they became worse
             again and the best step was kept; `overfitted`, if they did and it was not; `unstable`, if no text had been
-            seen twice then; `worse`, if they became worse and never were better than before. Differences below `GAIN`
-            do not count.
-        reason: Why, and what to do next, in one or two sentences.
+            seen twice then; `worse`, if they became worse and never were better than before. Differences below
+            `LEAST_TRAINING_GAIN` do not count.
+        headline: The outcome in a sentence.
+        details: Further sentences: the scores, and what to do next.
     """
 
-    outcome: Literal["improving", "short", "finished", "overfitted", "unstable", "worse"]
-    reason: str
+    outcome: Outcome
+    headline: str
+    details: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """All sentences as one text."""
+        return " ".join((self.headline, *self.details))
 
 
 def judge_training(curve: Curve, selected: int, *, new_text_steps: int = 0) -> TrainingVerdict:
@@ -49,13 +58,13 @@ def judge_training(curve: Curve, selected: int, *, new_text_steps: int = 0) -> T
     (language, target), *others = curve.by_language.items()
     text = f"Held-out text ({language})" if language else "Held-out text"
     verdict = _judge(target, selected, text, is_new_text=target.last.step <= new_text_steps)
-    sentences = [verdict.reason]
+    details = [*verdict.details]
     for name, other in others:
         score, before = other.at(selected).bits_per_byte, other.first.bits_per_byte
-        sentences.append(f"Held-out text ({name}) takes {score:.3f}, {before:.3f} at step 0.")
+        details.append(f"Held-out text ({name}) takes {score:.3f}, {before:.3f} at step 0.")
         if selected != curve.last.step:
-            sentences.append(f"Step {selected:,} has the best mean of both languages.")
-    return replace(verdict, reason=" ".join(sentences))
+            details.append(f"Step {selected:,} has the best mean of both languages.")
+    return replace(verdict, details=tuple(details))
 
 
 def summarise_training(result: TrainingResult) -> list[ResultTable | str]:
@@ -92,37 +101,48 @@ def curve_table(curve: Curve, selected: int) -> ResultTable:
 
 def _judge(curve: Curve, selected: int, text: str, *, is_new_text: bool) -> TrainingVerdict:
     first, last, kept = curve.first, curve.last, curve.at(selected)
-    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= GAIN else first
     scores = f"{text} takes {kept.bits_per_byte:.3f} bits per byte, {first.bits_per_byte:.3f} at step 0"
-    lost = last.bits_per_byte - best.bits_per_byte >= GAIN
-    if lost and kept.step != last.step:
-        scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
-    if lost and best is first:
-        reason = f"Training made the model worse. {scores}: train with a lower learning rate, or on more text."
-        return TrainingVerdict("worse", reason)
-    if lost and kept.step == last.step:
-        again = f"{scores} and {best.bits_per_byte:.3f} at step {best.step:,}"
-        reason = f"The model is overfitting. {again}: train on more text, or for fewer steps."
-        if is_new_text:
-            reason = (
-                f"The model became worse again, and not by overfitting, since no text was seen twice. {again}: train "
-                "with a lower learning rate or a larger batch, and check that the held-out text is like the corpus."
-            )
-        return TrainingVerdict("unstable" if is_new_text else "overfitted", reason)
-    if lost:
-        reason = f"The model improves no more after step {kept.step:,}. {scores}: more steps on this text gain little."
-        return TrainingVerdict("finished", reason)
+    best = curve.best if first.bits_per_byte - curve.best.bits_per_byte >= LEAST_TRAINING_GAIN else first
+    if last.bits_per_byte - best.bits_per_byte >= LEAST_TRAINING_GAIN:
+        return _judge_worse(scores, first, best, last, kept, is_new_text=is_new_text)
     earlier = min(curve.points[:-1] or curve.points, key=lambda point: abs(point.step - 0.75 * last.step))
-    since = scores if earlier is first else f"{scores} and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
+    if earlier is not first:
+        scores += f" and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
     if last.tokens < FEWEST_TOKENS:
         # Neither a slope nor a flat end says anything: the learning rate falls until the last step of any training.
-        gained = first.bits_per_byte - last.bits_per_byte >= GAIN
-        headline = "The model has improved, but in too short a training to judge it by."
-        if not gained:
-            headline = "This training is too short to be judged."
+        headline = "This training is too short to be judged."
+        if first.bits_per_byte - last.bits_per_byte >= LEAST_TRAINING_GAIN:
+            headline = "The model has improved, but in too short a training to judge it by."
         few = f"It has seen only {last.tokens:,} tokens."
-        return TrainingVerdict("short", f"{headline} {since}: train it for longer. {few}")
-    if earlier.bits_per_byte - last.bits_per_byte >= GAIN:
-        return TrainingVerdict("improving", f"The model is still improving. {since}: train it for longer.")
-    reason = f"The model hardly improves any more. {since}: more steps on this text gain little."
-    return TrainingVerdict("finished", reason)
+        return TrainingVerdict("short", headline, (f"{scores}: train it for longer.", few))
+    if earlier.bits_per_byte - last.bits_per_byte >= LEAST_TRAINING_GAIN:
+        return TrainingVerdict("improving", "The model is still improving.", (f"{scores}: train it for longer.",))
+    details = (f"{scores}: more steps on this text gain little.",)
+    return TrainingVerdict("finished", "The model hardly improves any more.", details)
+
+
+def _judge_worse(
+    scores: str, first: Measurement, best: Measurement, last: Measurement, kept: Measurement, *, is_new_text: bool
+) -> TrainingVerdict:
+    """Judge a training whose last score is worse than its best one, which is the first if none is better."""
+    if kept.step != last.step:
+        scores += f" and {last.bits_per_byte:.3f} at step {last.step:,}, which was not kept"
+    elif best is not first:
+        scores += f" and {best.bits_per_byte:.3f} at step {best.step:,}"
+    outcome: Outcome
+    if best is first:
+        outcome, headline = "worse", "Training made the model worse."
+        advice = "train with a lower learning rate, or on more text"
+    elif kept.step != last.step:
+        outcome, headline = "finished", f"The model improves no more after step {kept.step:,}."
+        advice = "more steps on this text gain little"
+    elif is_new_text:
+        outcome = "unstable"
+        headline = "The model became worse again, and not by overfitting, since no text was seen twice."
+        advice = (
+            "train with a lower learning rate or a larger batch, and check that the held-out text is like the corpus"
+        )
+    else:
+        outcome, headline = "overfitted", "The model is overfitting."
+        advice = "train on more text, or for fewer steps"
+    return TrainingVerdict(outcome, headline, (f"{scores}: {advice}.",))

@@ -45,7 +45,7 @@ def advise(**evidence):
 @pytest.fixture
 def inputs(monkeypatch):
     """One language on both sides, whose dictionary translates every word with itself."""
-    monkeypatch.setattr(evidence_module, "FEWEST_WORDS", 5)
+    monkeypatch.setattr(evidence_module, "FEWEST_HELD_OUT_WORDS", 5)
     monkeypatch.setattr(evidence_module, "HELD_OUT_SHARE", 2)
     evidence = Evidence(
         corpus=Corpus.from_lines(pico.sentences()),
@@ -137,7 +137,7 @@ def test_without_steps_held_out_words_rank_the_methods_and_nothing_is_trained(tm
     assert verdict.startswith("Use blend. fvt is level with it. Nothing was trained")
     with pytest.raises(InputError, match="there is none: give a `dictionary`"):
         replace(options, transfer=replace(transfer, dictionary=None))
-    monkeypatch.setattr(evidence_module, "FEWEST_WORDS", 1_000)
+    monkeypatch.setattr(evidence_module, "FEWEST_HELD_OUT_WORDS", 1_000)
     with pytest.raises(EvidenceError, match="words of the dictionary can be held out"):
         run_advise(options)
     (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word}\n" for word in WORDS[:10]))

@@ -156,14 +156,14 @@ def test_a_report_refers_to_nothing_outside_and_escapes_all_text(page):
 def test_the_summary_says_what_to_do_next_and_lists_many_reasons_one_by_one(page):
     summary = re.search(r'<section id="summary".*?</section>', page, re.DOTALL)[0]
     assert re.search(r'start\.</b> <span class="next">Next: [a-z].*\. <a href="#next">', summary)
-    long = notice("good", "A good start. It needs 2.2 bits. No <more> than that. Done.")
+    long = notice("good", "A good start.", ("It needs 2.2 bits.", "No <more> than that.", "Done."))
     assert re.findall(r'class="item">(.*?)</span>', long) == [
         "It needs 2.2 bits.",
         "No &lt;more&gt; than that.",
         "Done.",
     ]
-    assert "item" not in notice("good", "A good start. It needs 2.2 bits.")
-    assert '(<span class="option">--corpus</span>)' in notice("poor", "A poor start. Give more text (--corpus).")
+    assert "item" not in notice("good", "A good start.", ("It needs 2.2 bits.",))
+    assert '(<span class="option">--corpus</span>)' in notice("poor", "A poor start.", ("Give more text (--corpus).",))
 
 
 def test_one_sentence_is_shown_and_the_others_on_request(page):
@@ -511,6 +511,17 @@ def test_a_run_that_diverges_is_named_and_does_not_flatten_the_other_curves():
     assert heights["calm: 1.5000"] - heights["calm: 3.0000"] > 100
     assert heights["wild: 90.0000"] < heights["close: 3.2000"]
     assert "larger values" not in _compared(calm=calm, close=close)
+
+
+def test_only_the_headline_of_a_remark_is_bold_whatever_the_sentences_begin_with():
+    curves = {
+        run: (Curve.of([Measurement(0, 0, "all", 3.0, 9.0), Measurement(9, 90_000, "all", end, 9.0)]),)
+        for run, end in (("v1. Blend", 1.0), ("fvt", 2.0))
+    }
+    settings = {"v1. Blend": {"transfer.unigram_prior": False}, "fvt": {"transfer.unigram_prior": True}}
+    page = render_comparison(Comparison("runs", curves, settings=settings))
+    assert "<b>Not all runs have the unigram prior.</b> fvt has it, v1. Blend does not," in page
+    assert "<b>v1. Blend is the best.</b> Its score is 1.000" in page
 
 
 def test_a_curve_that_falls_is_never_a_flat_line_at_the_upper_edge():

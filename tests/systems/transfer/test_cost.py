@@ -15,7 +15,7 @@ from relexify.evidence.vectors import VectorTraining
 from relexify.pretrained.loading import load_model, load_tokenizer, meta_model
 from relexify.systems.transfer import cost as cost_module
 from relexify.systems.transfer import run as run_module
-from relexify.systems.transfer.assessment.texts import examined_text
+from relexify.systems.transfer.assessment.sampled_text import sample_text
 from relexify.systems.transfer.checks import prepare_transfer
 from relexify.systems.transfer.cost import TransferCost, estimate_before_loading, estimate_transfer
 from relexify.systems.transfer.options import Transfer
@@ -50,7 +50,7 @@ def estimated(options: Transfer) -> TransferCost:
     """The estimate that a run logs."""
     evidence = prepare_transfer(replace(options, overwrite=True))
     model, source = load_model(options.model), load_tokenizer(options.model)
-    target, texts = known_tokenizer(options, source, evidence), examined_text(options, evidence, model, source)
+    target, texts = known_tokenizer(options, source, evidence), sample_text(options, evidence, model, source)
     return estimate_transfer(options, evidence, model, source, target, texts)
 
 

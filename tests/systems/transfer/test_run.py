@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +37,7 @@ from relexify.systems.transfer import run as run_module
 from relexify.systems.transfer.assessment import scores as scores_module
 from relexify.systems.transfer.assessment.start import BASELINES
 from relexify.systems.transfer.assessment.summary import summarise_transfer
+from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.run import load_transfer, run_transfer
 from relexify.text import Corpus
@@ -226,7 +227,7 @@ def test_a_finished_step_is_not_run_again_and_the_runs_of_a_comparison_are_not_s
     alone = step.run(scored, context, options.model, tmp_path / "alone")
     assert list(alone.scores) == ["original", "random", "shuffle", "wechsel"]
     notes = read_notes(tmp_path / "alone")
-    assert notes["verdict"] == asdict(alone.verdict)
+    assert verdict_of(notes) == alone.verdict
     assert notes["held_out_text"]["target_tokens"] == alone.start.text.target_tokens > 0
 
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 from relexify.cli.console import console, emit, results
 from relexify.cli.options import Overwrite, check_model
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_next_steps, print_rows
+from relexify.cli.summary import print_commands, print_rows
 from relexify.progress import format_duration
 
 if TYPE_CHECKING:
@@ -96,4 +96,4 @@ def _print_result(result: DemonstrationResult) -> None:
     results.print(f"Curves and scores: [bold]{folder}/report.html[/] (curves.svg, comparison.md)", soft_wrap=True)
     results.print(f"The model and where its tokens come from: [bold]{folder}/model/report.html[/]", soft_wrap=True)
     inspect = shlex.join(["relexify", "inspect", str(result.output / "model")])
-    print_next_steps([("Next:", [inspect, "relexify transfer --help"])])
+    print_commands("Next:", [inspect, "relexify transfer --help"])

@@ -221,7 +221,7 @@ def _print_next_steps(context: typer.Context, read: recipe_files.Recipe, result:
 
 def _changed_command(context: typer.Context, table: str, output: str, **changes: object) -> str:
     """Return a command as it was given, with another output, and other values for some keys of a recipe table."""
-    from relexify.reports.transfer_command import repeated_option
+    from relexify.reports.command_line import repeated_option
 
     words = ["relexify", str(context.info_name)]
     values = {"output": output, **{f"{table}.{name}": value for name, value in changes.items()}}

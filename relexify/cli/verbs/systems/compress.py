@@ -20,7 +20,7 @@ from relexify.cli.options import (
     say_loading,
 )
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_model_folder, print_next_steps, print_rows
+from relexify.cli.summary import print_commands, print_model_folder, print_rows
 
 if TYPE_CHECKING:
     from relexify.systems.compression.compress import CompressionReport
@@ -79,7 +79,7 @@ def compress(
     _print_report(report)
     print_model_folder(output)
     command = f"relexify train {shlex.quote(str(output))} OUTPUT --corpus TEXT"
-    print_next_steps([("Next, train it to recover quality:", [command])])
+    print_commands("Next, train it to recover quality:", [command])
     emit(output=output, compression=report)
 
 

@@ -13,7 +13,7 @@ from relexify.cli import options as shared
 from relexify.cli.console import emit
 from relexify.cli.options import METHOD, RUN, apply_settings, chosen_device, option
 from relexify.cli.progress import bars
-from relexify.cli.summary import print_next_steps, print_plan, print_summary
+from relexify.cli.summary import print_commands, print_plan, print_summary
 from relexify.systems.transfer.defaults import (
     ADVICE_BATCH,
     ADVICE_BYTES,
@@ -117,5 +117,5 @@ def advise(
     print_summary(summarise_advice(advice))
     if advice.report is not None:
         print_summary([f"\nThe trainings are in {transfer.output}, their curves in {advice.report / 'report.html'}"])
-    print_next_steps([("\nThe command to run:", [command])])
+    print_commands("\nThe command to run:", [command])
     emit(advice=advice, best=advice.best, command=command)

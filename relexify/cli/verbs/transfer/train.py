@@ -136,8 +136,8 @@ def train(
             overwrite=overwrite,
         )
     notes = read_notes(result.output)
-    recalled = [*recall_poor_start(notes), *compare_with_transfer(notes, result.curve)]
-    print_summary([*summarise_training(result), *recalled])
+    recalled = [" ".join(sentences)] if (sentences := recall_poor_start(notes)) else []
+    print_summary([*summarise_training(result), *recalled, *compare_with_transfer(notes, result.curve)])
     print_model_folder(result.output)
     print_next_steps(after_training(result.output, notes, result.curve))
     verdict = judge_training(result.curve, result.selected, new_text_steps=result.new_text_steps)
@@ -146,12 +146,11 @@ def train(
 
 def _measuring_command(model: str, options: Training) -> str:
     """Return the command that measures some steps of a training without stages of its own."""
-    from relexify.reports.transfer_command import as_settings, repeated_option
+    from relexify.reports.command_line import ESTIMATE_OPTIONS, TEXTS, option_arguments
 
-    command, named = ["relexify", "estimate", model], ("steps", "batch", "length", "plan")
-    for name in named:
-        command += [f"--{name}", str(getattr(options, name))]
-    elsewhere = (*named, "source_corpus", "source_held_out")  # random tokens are measured
-    given = ((entry.name, getattr(options, entry.name), entry.default) for entry in fields(options))
-    changed = {name: value for name, value, usual in given if name not in elsewhere and value != usual}
-    return shlex.join([*command, *repeated_option("--set", list(as_settings(changed))), "--measure"])
+    changed = {name: getattr(options, name) for name in ESTIMATE_OPTIONS}
+    for entry in fields(options):
+        value = getattr(options, entry.name)
+        if entry.name not in TEXTS and value != entry.default:  # random tokens are measured, so no text is needed
+            changed[entry.name] = value
+    return shlex.join(["relexify", "estimate", model, *option_arguments(changed, ESTIMATE_OPTIONS), "--measure"])

@@ -10,7 +10,7 @@ from relexify.errors import EvidenceError
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import nearest_others, normalise_rows
-from relexify.systems.transfer.assessment.dictionary_verdict import FEWEST_WORDS
+from relexify.systems.transfer.assessment.dictionary_verdict import FEWEST_TESTED_WORDS
 from relexify.systems.transfer.assessment.start import DictionaryCheck
 from relexify.text import is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, encode_words, vocabulary_of
@@ -108,7 +108,7 @@ def _measure_related(inputs: Inputs, translated: Mixture) -> tuple[int, float | 
         if not forms[id].is_neutral:
             by_word.setdefault(forms[id].text.casefold(), int(id))
     ids = np.array(list(by_word.values()), np.int64)
-    if len(ids) < FEWEST_WORDS:
+    if len(ids) < FEWEST_TESTED_WORDS:
         return len(ids), None
     weights = translated.weights[ids]
     sources = np.unique(weights.indices)

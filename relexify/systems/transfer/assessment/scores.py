@@ -19,8 +19,8 @@ from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.cache import cached, is_cached
 from relexify.storage.files import write_file
 from relexify.storage.revisions import SCORES
+from relexify.systems.transfer.assessment.sampled_text import SampledText
 from relexify.systems.transfer.assessment.start import BASELINES, ORIGINAL
-from relexify.systems.transfer.assessment.texts import ExaminedText
 from relexify.systems.transfer.options import Transfer
 from relexify.systems.transfer.prior import PriorText, add_prior, prediction_key
 from relexify.tokens import vocabulary_of
@@ -40,7 +40,7 @@ def score_start(
     model: PreTrainedModel,
     inputs: Inputs,
     grafted: Graft,
-    texts: ExaminedText,
+    sampled: SampledText,
 ) -> dict[str, float]:
     """Return bits per byte before training: of the source model, of two baselines without evidence, and of the result.
 
@@ -51,24 +51,24 @@ def score_start(
         model: The source model.
         inputs: Its tokenizers.
         grafted: The result, with its unigram prior.
-        texts: Its sample is held-out text in the target language, one paragraph per line.
+        sampled: Its sample is held-out text in the target language, one paragraph per line.
     """
     if architecture_of(model) == "headless":
         logger.warning("%s has no language-modelling head, so bits per byte cannot be measured", type(model).__name__)
         return {}
-    source, target, text = inputs.source, inputs.target, texts.sample
+    source, target, text = inputs.source, inputs.target, sampled.sample
     # It is None if the source model does not fit into memory; the result may be smaller, and fit.
-    original_key = texts.original_key or prediction_key(model, source, text, options.device)
+    original_key = sampled.original_score_key or prediction_key(model, source, text, options.device)
     measure = partial(_measure, "original model", model, source, text, options.device)
     scores = {ORIGINAL: _cached_score(ORIGINAL, original_key, measure)}
-    key = _baseline_key(options, original_key, target, texts.counted)
+    key = _baseline_key(options, original_key, target, sampled.prior_text)
 
     def score_baseline(mixture: Mixture) -> float:
         """Return bits per byte of the model with rows that no evidence was used for."""
         baseline = graft(model, target, inputs.keep_rows(mixture), seed=options.seed, copy_inner=False)
         title = BASELINES[mixture.method]
         with report_under(title):
-            add_prior(options, baseline, texts.counted)
+            add_prior(options, baseline, sampled.prior_text)
         return _measure(title, baseline.model, target, text, options.device)
 
     for mixture in (random(source, target), shuffle(source, target, seed=options.seed)):
@@ -79,20 +79,20 @@ def score_start(
     return scores
 
 
-def known_scores(options: Transfer, target: PreTrainedTokenizerFast | None, texts: ExaminedText) -> list[str]:
+def known_scores(options: Transfer, target: PreTrainedTokenizerFast | None, sampled: SampledText) -> list[str]:
     """Return which scores `score_start` finds in the cache.
 
     Args:
         options: The transfer.
         target: The target tokenizer; None if it is not trained yet, so that no baseline has been scored.
-        texts: As for `score_start`.
+        sampled: As for `score_start`.
     """
-    if texts.original_key is None:
+    if sampled.original_score_key is None:
         return []
-    keys = {ORIGINAL: texts.original_key}
+    keys = {ORIGINAL: sampled.original_score_key}
     if target is not None:
         baselines = (name for name in BASELINES if name != ORIGINAL)
-        keys |= dict.fromkeys(baselines, _baseline_key(options, texts.original_key, target, texts.counted))
+        keys |= dict.fromkeys(baselines, _baseline_key(options, sampled.original_score_key, target, sampled.prior_text))
     return [name for name, key in keys.items() if is_cached(*_cache_entry(name, key))]
 
 

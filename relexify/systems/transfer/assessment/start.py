@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from relexify.storage.notes import read_as
+from relexify.storage.shapes import (
+    COUNT,
+    FLAG,
+    LENGTH,
+    NUMBER,
+    POSITIVE,
+    SHARE,
+    TEXT,
+    ObjectShape,
+    OptionalShape,
+    Shape,
+    list_of,
+    map_of,
+    object_of,
+    pair_of,
+)
 from relexify.text import is_unspaced, split_words
 from relexify.tokens import encoder_of
 
@@ -18,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASELINES",
     "ORIGINAL",
+    "START_ENTRIES",
     "BitextCheck",
     "DictionaryCheck",
     "ExtensionCheck",
@@ -31,11 +48,6 @@ ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
 BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
 """What a transfer is compared with, by its name in the notes, and as summaries call it."""
-
-_SCORES, _TEXT, _DICTIONARY = "bits_per_byte_before_training", "held_out_text", "dictionary_check"
-_NOT_SCORED, _EXTENSION, _CORPUS, _GIVEN = "not_scored", "extension", "corpus_bytes", "given_evidence"
-_BITEXT, _TRAINED, _PRIOR = "bitext_check", "trained_vocabulary", "unigram_prior"
-"""Keys in `relexify.json`."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +162,11 @@ class Start:
 
     method: str
     origins: Mapping[str, int]
-    fallback: str
-    alignment: Mapping[str, Any] | None
-    bits_per_byte: Mapping[str, float]
-    text: TextCoverage | None
-    dictionary: DictionaryCheck | None
+    fallback: str = ""
+    alignment: Mapping[str, Any] | None = None
+    bits_per_byte: Mapping[str, float] = field(default_factory=dict)
+    text: TextCoverage | None = None
+    dictionary: DictionaryCheck | None = None
     not_scored: str | None = None
     extension: ExtensionCheck | None = None
     corpus_bytes: int | None = None
@@ -202,41 +214,87 @@ class Start:
 
     def as_notes(self) -> dict[str, Any]:
         """Return the entries of `relexify.json`, besides those of the graft and of the prior."""
-        return {
-            "fallback": self.fallback,
-            "alignment": self.alignment,
-            _SCORES: dict(self.bits_per_byte),
-            _TEXT: asdict(self.text) if self.text else None,
-            _DICTIONARY: asdict(self.dictionary) if self.dictionary else None,
-            _NOT_SCORED: self.not_scored,
-            _EXTENSION: asdict(self.extension) if self.extension else None,
-            _CORPUS: self.corpus_bytes,
-            _GIVEN: None if self.given is None else list(self.given),
-            _BITEXT: asdict(self.bitext) if self.bitext else None,
-            _TRAINED: self.trained_vocabulary,
-        }
+        notes = {}
+        for entry in START_ENTRIES:
+            value = getattr(self, entry.field)
+            notes[entry.key] = asdict(value) if entry.record is not None and value is not None else value
+        return notes
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Start:
         """Read the entries of `relexify.json` that describe a transfer; see `start_of` for any model."""
-        text, dictionary, extension = notes.get(_TEXT), notes.get(_DICTIONARY), notes.get(_EXTENSION)
-        bitext = notes.get(_BITEXT)
-        return cls(
-            method=notes["method"],
-            origins=notes["graft"]["origins"],
-            fallback=notes.get("fallback", ""),
-            alignment=notes.get("alignment"),
-            bits_per_byte=notes.get(_SCORES) or {},
-            text=read_as(TextCoverage, text) if text else None,
-            dictionary=read_as(DictionaryCheck, dictionary) if dictionary else None,
-            not_scored=notes.get(_NOT_SCORED),
-            extension=read_as(ExtensionCheck, extension) if extension else None,
-            corpus_bytes=notes.get(_CORPUS),
-            given=notes.get(_GIVEN),
-            bitext=read_as(BitextCheck, bitext) if bitext else None,
-            trained_vocabulary=notes.get(_TRAINED, False),
-            has_prior=bool(notes.get(_PRIOR)),
-        )
+        values = {}
+        for entry in START_ENTRIES:
+            value = notes.get(entry.key)
+            if value is not None:
+                values[entry.field] = value if entry.record is None else read_as(entry.record, value)
+        has_prior = bool(notes.get("unigram_prior"))
+        return cls(method=notes["method"], origins=notes["graft"]["origins"], has_prior=has_prior, **values)
+
+
+@dataclass(frozen=True)
+class StartEntry:
+    """How a field of a `Start` is written into `relexify.json`, and read again.
+
+    Attributes:
+        field: The field.
+        key: The key of the entry.
+        shape: Its shape.
+        record: The dataclass that it is written from; None for plain data.
+        needs: The entry that it is read with; empty if it is read alone.
+    """
+
+    field: str
+    key: str
+    shape: Shape
+    record: type[Any] | None = None
+    needs: str = ""
+
+
+_SCORES = map_of(NUMBER)
+_QUALITY = object_of(precision=SHARE, csls_precision=SHARE, words=POSITIVE)
+_ALIGNMENT = object_of(pairs_used=COUNT, coverage=NUMBER, quality=OptionalShape(_QUALITY))
+_TEXT_COVERAGE = ObjectShape(
+    {
+        "bytes": COUNT,
+        "words": POSITIVE,
+        "unit": TEXT,
+        "source_tokens": COUNT,
+        "target_tokens": COUNT,
+        "origins": map_of(NUMBER),
+    },
+    {"whole_bytes": OptionalShape(COUNT)},
+)
+_DICTIONARY_CHECK = ObjectShape(
+    {"tokens": COUNT, "text_share": NUMBER, "words": COUNT, "related": OptionalShape(NUMBER)},
+    {"entries": COUNT, "frequent": COUNT, "matches": COUNT, "examples": list_of(TEXT)},
+)
+_BITEXT_CHECK = ObjectShape(
+    {"pairs": COUNT, "tokens": COUNT, "text_share": NUMBER},
+    {"overlap": OptionalShape(NUMBER), "shared": OptionalShape(COUNT)},
+)
+_EXTENSION_CHECK = object_of(
+    added=COUNT,
+    tokens_per_byte=list_of(pair_of(COUNT, LENGTH), least=1),
+    source_tokens=COUNT,
+    source_added=COUNT,
+    source_bits_per_byte=_SCORES,
+)
+
+START_ENTRIES = (
+    StartEntry("fallback", "fallback", TEXT),
+    StartEntry("alignment", "alignment", OptionalShape(_ALIGNMENT)),
+    StartEntry("bits_per_byte", "bits_per_byte_before_training", OptionalShape(_SCORES)),
+    StartEntry("text", "held_out_text", OptionalShape(_TEXT_COVERAGE), TextCoverage, needs="graft"),
+    StartEntry("dictionary", "dictionary_check", OptionalShape(_DICTIONARY_CHECK), DictionaryCheck),
+    StartEntry("not_scored", "not_scored", OptionalShape(TEXT)),
+    StartEntry("extension", "extension", OptionalShape(_EXTENSION_CHECK), ExtensionCheck),
+    StartEntry("corpus_bytes", "corpus_bytes", OptionalShape(COUNT)),
+    StartEntry("given", "given_evidence", OptionalShape(list_of(TEXT))),
+    StartEntry("bitext", "bitext_check", OptionalShape(_BITEXT_CHECK), BitextCheck),
+    StartEntry("trained_vocabulary", "trained_vocabulary", FLAG),
+)
+"""All fields of a `Start`, except those that `relexify.json` has elsewhere: the method, the origins and the prior."""
 
 
 def start_of(notes: Mapping[str, Any]) -> Start | None:

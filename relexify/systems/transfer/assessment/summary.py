@@ -18,7 +18,13 @@ from relexify.systems.transfer.assessment.start import (
     TextCoverage,
     start_of,
 )
-from relexify.systems.transfer.assessment.verdict import NOISE, ROUGH, alignment_hits, judge, verdict_of
+from relexify.systems.transfer.assessment.verdict import (
+    LEAST_GOOD_PRECISION,
+    LEAST_USABLE_PRECISION,
+    alignment_hits,
+    judge,
+    verdict_of,
+)
 from relexify.systems.transfer.other_text import describe_other_text
 from relexify.training.results.curve import TARGET
 
@@ -34,14 +40,15 @@ __all__ = [
     "compare_with_transfer",
     "explain_sample",
     "recall_poor_start",
+    "summarise_evidence",
     "summarise_notes",
     "summarise_rotation",
     "summarise_transfer",
 ]
 
-SAME = 0.005
+MOST_SCORE_DIFFERENCE = 0.005
 """Bits per byte by which two scores of one model on one text may differ: a GPU may score in another precision."""
-MOST = 0.95
+WHOLE_TEXT_SHARE = 0.95
 """Share of the held-out text above which nothing is said about the rest, such as a paragraph that was too long."""
 
 _ORIGINS = {
@@ -52,15 +59,8 @@ _ORIGINS = {
     "precomputed": "computed by the method, not mixed",
 }
 """Origins of rows, and what a row is then made from."""
-_MEANINGS = {"random": "drawn at random", "shuffle": "the model's own, at random tokens"}
+_BASELINE_ROWS = {"random": "drawn at random", "shuffle": "the model's own, at random tokens"}
 """What the rows of baselines are."""
-
-_HEADLINES = {
-    "good": "This is a good start.",
-    "open": "Open: the tests do not show whether this is a good start.",
-    "poor": "This is a poor start.",
-    "unknown": "It is not known whether this is a good start.",
-}
 
 
 def summarise_transfer(result: TransferResult) -> list[ResultTable | str]:
@@ -72,6 +72,15 @@ def summarise_notes(notes: Mapping[str, Any]) -> list[ResultTable | str]:
     """Summarise the transfer that a model comes from, by its `relexify.json`; empty if there was none."""
     start = start_of(notes)
     return [] if start is None else _summarise(start)
+
+
+def summarise_evidence(notes: Mapping[str, Any]) -> list[ResultTable | str]:
+    """Summarise the evidence of the transfer that a model comes from, by its `relexify.json`; empty if there was none.
+
+    It is what `summarise_notes` returns without the origins of the rows, the scores and the verdict.
+    """
+    start = start_of(notes)
+    return [] if start is None else _summarise_evidence(start)
 
 
 def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
@@ -99,7 +108,7 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
             f"Step 0 is the model of the transfer, but needs {here:.3f} bits per byte here and {own:.3f} there: "
             f"{other}. The two are probably in different languages: train it on text in the language of the transfer."
         ]
-    if abs(own - here) > SAME:
+    if abs(own - here) > MOST_SCORE_DIFFERENCE:
         return [
             f"Do not compare these scores with those of the transfer: step 0 is the same model, but needs {here:.3f} "
             f"bits per byte here, in windows of {training['length']} tokens, and {own:.3f} there, on "
@@ -119,7 +128,9 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
 def explain_sample(start: Start) -> list[str]:
     """Return why only a part of the held-out text was scored, and how to score more; nothing if all of it was."""
     text = start.text
-    if text is None or not start.bits_per_byte or text.whole_bytes is None or text.bytes >= MOST * text.whole_bytes:
+    if text is None or not start.bits_per_byte or text.whole_bytes is None:
+        return []
+    if text.bytes >= WHOLE_TEXT_SHARE * text.whole_bytes:
         return []
     return [
         f"{text.bytes:,} of about {text.whole_bytes:,} bytes of held-out text were scored, since scoring takes long: "
@@ -127,16 +138,17 @@ def explain_sample(start: Start) -> list[str]:
     ]
 
 
-def recall_poor_start(notes: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about the transfer before a training if it was a poor start; else nothing.
+def recall_poor_start(notes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return sentences about the transfer before a training if it was a poor start, the headline first; else none.
 
     Args:
         notes: `relexify.json` of the trained model, which has the verdict on the transfer.
     """
     verdict = verdict_of(notes)
     if verdict is None or verdict.start != "poor" or start_of(notes) is None:
-        return []
-    return [f"The transfer that it started from was a poor start. {verdict.reason} Repair this before a long training."]
+        return ()
+    headline = "The transfer that it started from was a poor start."
+    return headline, verdict.finding, *verdict.details, "Repair this before a long training."
 
 
 def alignment_precision(output: Path) -> dict[str, float]:
@@ -151,7 +163,23 @@ def summarise_rotation(rotation: Rotation) -> list[ResultTable | str]:
 
 
 def _summarise(start: Start) -> list[ResultTable | str]:
-    summary: list[ResultTable | str] = [_origins_table(start)]
+    summary: list[ResultTable | str] = [_origins_table(start), *_summarise_evidence(start)]
+    if start.bits_per_byte:
+        rows = [
+            [_describe_rows(name, has_prior=start.has_prior), f"{value:.3f}"]
+            for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
+        ]
+        scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
+        title = f"Before training{scored} (lower is better)"
+        summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows]))
+        summary += explain_sample(start)
+    verdict = judge(start)
+    return [*summary, f"{verdict.headline} {verdict.reason}"]
+
+
+def _summarise_evidence(start: Start) -> list[ResultTable | str]:
+    """Return the tests of the evidence, and the length of the text under both tokenizers."""
+    summary: list[ResultTable | str] = []
     if start.alignment is not None:
         summary += _summarise_alignment(start.alignment)
     if start.dictionary is not None:
@@ -162,25 +190,14 @@ def _summarise(start: Start) -> list[ResultTable | str]:
         summary.append(_text_table(start.text, start.sampled))
     if start.extension is not None:
         summary += _summarise_extension(start.extension)
-    if start.bits_per_byte:
-        rows = [
-            [_describe_rows(name, has_prior=start.has_prior), f"{value:.3f}"]
-            for name, value in sorted(start.bits_per_byte.items(), key=lambda score: score[0] == start.method)
-        ]
-        scored = f", {start.text.bytes:,} bytes of held-out text" if start.text else ""
-        title = f"Before training{scored} (lower is better)"
-        summary.append(ResultTable(title, [["embeddings", "bits per byte"], *rows], is_drawn=True))
-        summary += explain_sample(start)
-    verdict = judge(start)
-    headline = _HEADLINES[verdict.start] if verdict.is_needed else "A transfer is probably not needed."
-    return [*summary, f"{headline} {verdict.reason}"]
+    return summary
 
 
 def _describe_rows(name: str, *, has_prior: bool) -> str:
     """Return what the embeddings of an initialisation are; `has_prior` says whether those of baselines have a prior."""
-    if name not in _MEANINGS:
+    if name not in _BASELINE_ROWS:
         return BASELINES.get(name, name)
-    return f"{BASELINES[name]}: {_MEANINGS[name]}{', with token frequencies' if has_prior else ''}"
+    return f"{BASELINES[name]}: {_BASELINE_ROWS[name]}{', with token frequencies' if has_prior else ''}"
 
 
 def _origins_table(start: Start) -> ResultTable:
@@ -200,7 +217,7 @@ def _origins_table(start: Start) -> ResultTable:
         header.append("of the text")
         shares = [start.text.origins.get(origin, 0.0) for origin in names if origin in shown]
         rows = [[*row, f"{share:.1%}"] for row, share in zip(rows, shares, strict=True)]
-    return ResultTable("Origin of the target embeddings", [header, *rows], is_drawn=True)
+    return ResultTable("Origin of the target embeddings", [header, *rows])
 
 
 def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str]:
@@ -219,9 +236,9 @@ def _summarise_alignment(alignment: Mapping[str, Any]) -> list[ResultTable | str
         ["precision at 1 with CSLS", f"{quality['csls_precision']:.1%}"],
     ]
     right, words = hits
-    if right < NOISE * words:
+    if right < LEAST_USABLE_PRECISION * words:
         meaning = "so mixtures based on them are mostly noise"
-    elif right < ROUGH * words:
+    elif right < LEAST_GOOD_PRECISION * words:
         meaning = "so mixtures based on them are imprecise, and training has to correct many of them"
     else:
         meaning = "which is enough for mixtures: the other words mostly get words of related meaning"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["BYTES_PER_TOKEN", "fitting_vocabulary"]
+__all__ = ["LEAST_BYTES_PER_TOKEN", "fitting_vocabulary"]
 
-BYTES_PER_TOKEN = 100
+LEAST_BYTES_PER_TOKEN = 100
 """Bytes of text per token of a vocabulary below which many tokens are rare: with 106, from 42 % (Chinese) to 73 %
 (Uyghur) of them occur fewer than five times in the text, and with 212, from 8 to 31 %."""
 _SMALLEST = 1_000
@@ -17,7 +17,7 @@ def fitting_vocabulary(size: int) -> int:
     Args:
         size: Bytes of text.
     """
-    tokens = size // BYTES_PER_TOKEN
+    tokens = size // LEAST_BYTES_PER_TOKEN
     if tokens < _SMALLEST:
         return 0
     unit = int(10 ** (len(str(tokens)) - 2))

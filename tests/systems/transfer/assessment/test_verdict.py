@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from relexify.scoring import held_out_windows
 from relexify.systems.transfer.assessment.dictionary import related_translations
-from relexify.systems.transfer.assessment.start import BitextCheck, DictionaryCheck, Start, TextCoverage, cover_text
+from relexify.systems.transfer.assessment.start import (
+    START_ENTRIES,
+    BitextCheck,
+    DictionaryCheck,
+    ExtensionCheck,
+    Start,
+    TextCoverage,
+    cover_text,
+)
 from relexify.systems.transfer.assessment.verdict import judge
 from tests import pico
 
@@ -350,6 +358,24 @@ def test_the_notes_give_back_the_same_start():
     assert Start.from_notes(kept) == start
     notes = {**GOOD.as_notes(), "method": "blend", "graft": {"origins": GOOD.origins}}
     assert Start.from_notes(notes) == GOOD
+
+
+def test_every_field_of_a_start_is_read_from_the_notes():
+    full = replace(
+        aligned(30, 128),
+        dictionary=replace(GOOD.dictionary, examples=["die → n."]),
+        not_scored="needs 9 GB",
+        extension=ExtensionCheck(20, [[0, 0.5], [20, 0.4]], 90, 1, {"original": 2.0}),
+        corpus_bytes=99_000,
+        given=["dictionary"],
+        bitext=BitextCheck(pairs=3_000, tokens=400, text_share=0.61, overlap=0.79, shared=120),
+        trained_vocabulary=True,
+        has_prior=True,
+    )
+    notes = {**full.as_notes(), "method": "blend", "graft": {"origins": full.origins}, "unigram_prior": {"tokens": 4}}
+    assert Start.from_notes(json.loads(json.dumps(notes))) == full
+    elsewhere = {"method", "origins", "has_prior"}
+    assert sorted(entry.field for entry in START_ENTRIES) == sorted({each.name for each in fields(Start)} - elsewhere)
 
 
 def test_translations_are_related_if_the_spaces_agree_and_at_chance_if_they_are_shuffled():

@@ -1,4 +1,4 @@
-"""The text that a grafted model is examined with, and from which the time of a transfer is estimated."""
+"""The sample of text that a grafted model is examined with, and from which the time of a transfer is estimated."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from relexify.text import Corpus
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["ExaminedText", "examined_text"]
+__all__ = ["SampledText", "sample_text"]
 
 
 @dataclass(frozen=True)
-class ExaminedText:
-    """The text that a grafted model is examined with.
+class SampledText:
+    """Text in the target language, and the sample of it that a grafted model is examined with.
 
     Attributes:
-        shown: Text, some typical lines of which are shown under both tokenizers.
-        sample: The part of it that is scored, and that the evidence is tested on.
-        counted: The text of the unigram prior; None if there is none.
-        original_key: The `prediction_key` of the source model, its tokenizer and the sample; None if the source model
-            is not scored.
+        text: Held-out text if the model is scored, else the corpus; reports show some of its lines.
+        sample: The part of it that the evidence is tested on, and that is scored.
+        prior_text: The text of the unigram prior; None without a prior.
+        original_score_key: The `prediction_key` of the score of the source model on the sample; None if the source
+            model is not scored.
     """
 
-    shown: Corpus
+    text: Corpus
     sample: str
-    counted: PriorText | None
-    original_key: Mapping[str, object] | None
+    prior_text: PriorText | None
+    original_score_key: Mapping[str, object] | None
 
 
-def examined_text(
+def sample_text(
     options: Transfer, evidence: Evidence, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
-) -> ExaminedText:
-    """Return the text to examine a grafted model with.
+) -> SampledText:
+    """Sample the text that a grafted model is examined with.
 
     Args:
         options: The transfer.
@@ -55,4 +55,4 @@ def examined_text(
     if options.score and memory_shortage(model, options.device) is None:
         # Once, for the estimate and for the scores, because it hashes the whole model.
         original_key = prediction_key(model, tokenizer, sample, options.device)
-    return ExaminedText(text, sample, prior_text(options, model, evidence), original_key)
+    return SampledText(text, sample, prior_text(options, model, evidence), original_key)

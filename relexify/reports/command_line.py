@@ -1,19 +1,36 @@
-"""The arguments of a transfer as the command line takes them, and its model, from its options in `relexify.json`."""
+"""Commands as they are typed: the options of each verb, by the keys of recipes, and values for `--set`.
+
+The options that a verb has are listed here and nowhere else; a test compares them with those of the command line.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from relexify.pretrained.files.packaged import PACKAGED
 from relexify.systems.transfer.options import Transfer, command_of
 
-__all__ = ["as_settings", "option_name", "repeated_option", "source_title", "transfer_arguments"]
+__all__ = [
+    "ADVISE_OPTIONS",
+    "ESTIMATE_OPTIONS",
+    "TARGET_TEXTS",
+    "TEXTS",
+    "TRAIN_OPTIONS",
+    "TRANSFER_OPTIONS",
+    "as_settings",
+    "option_arguments",
+    "option_name",
+    "repeated_option",
+    "source_title",
+    "train_command",
+    "transfer_arguments",
+]
 
-_OPTIONS = (
+TRANSFER_OPTIONS = (
     "corpus",
     "held_out",
     "tokenizer",
@@ -27,9 +44,19 @@ _OPTIONS = (
     "added_tokens",
     "seed",
 )
-"""Fields of a transfer with an option of their own; others are given with `--set`."""
+"""Keys of a transfer with an option of their own that takes a value, without `method`; others need `--set`."""
+ADVISE_OPTIONS = tuple(key for key in TRANSFER_OPTIONS if key != "added_tokens")
+"""The same for an advice."""
+TRAIN_OPTIONS = ("steps", "batch", "length", "learning_rate", "plan", "patience", "seed")
+"""The same for a training, without its texts."""
+ESTIMATE_OPTIONS = ("steps", "batch", "length", "plan")
+"""The same for the estimate of a training."""
+TARGET_TEXTS = ("corpus", "held_out")
+TEXTS = (*TARGET_TEXTS, "source_corpus", "source_held_out")
+"""Texts of a training, in the target language alone and in both."""
+
 _ELSEWHERE = ("model", "output", "device", "overwrite")
-"""Fields that are not part of the arguments."""
+"""Keys of a transfer that its arguments do not repeat."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -48,16 +75,47 @@ def transfer_arguments(command: Mapping[str, Any], *, as_advice: bool = False) -
     """
     changed = _changed(command, command_of(Transfer(command["model"], Path(), "")))
     changed |= changed.pop("options", {})  # a recipe has the method's own options beside the others
-    method, options, flags = changed.pop("method", Transfer.method), list(_OPTIONS), []
-    if as_advice:
-        options.remove("added_tokens")
-    else:
+    method, options, flags = changed.pop("method", Transfer.method), ADVISE_OPTIONS, []
+    if not as_advice:
+        options = TRANSFER_OPTIONS
         flags = ["--keep-source"] if changed.pop("keep_source", False) else []
         if not flags:
             changed.pop("added_tokens", None)  # it has no effect
         flags += ["--method", method]
-    words = [part for name in options for part in repeated_option(option_name(name), changed.pop(name, None))]
-    return [*words, *flags, *repeated_option("--set", list(as_settings(changed)))]
+    named = {key: changed.pop(key) for key in options if key in changed}
+    return [*option_arguments(named, options), *flags, *option_arguments(changed, options)]
+
+
+def train_command(
+    model: str, output: str, texts: Mapping[str, Any], options: Mapping[str, Any], *, add_head: bool = False
+) -> list[str]:
+    """Return a `relexify train` as words.
+
+    Args:
+        model: The model to train.
+        output: The folder to write.
+        texts: Its texts, by their key (`TEXTS`).
+        options: Its options, by their key.
+        add_head: Whether a language-modelling head is added to the model.
+    """
+    words = ["relexify", "train", model, output, *(["--add-head"] if add_head else [])]
+    return [*words, *option_arguments(texts, TEXTS), *option_arguments(options, TRAIN_OPTIONS)]
+
+
+def option_arguments(values: Mapping[str, Any], options: Collection[str]) -> list[str]:
+    """Return arguments that give a command some values by their keys, in their order.
+
+    Args:
+        values: The values; None is left out.
+        options: The keys with an option of their own; others are given with `--set`.
+    """
+    words = []
+    for key, value in values.items():
+        if key in options:
+            words += repeated_option(option_name(key), value)
+        elif value is not None:
+            words += repeated_option("--set", list(as_settings({key: value})))
+    return words
 
 
 def option_name(key: str) -> str:

@@ -330,7 +330,7 @@ INVALID = [
     ),
     (
         ("train", MODEL, "out", "--corpus=here.txt", "--held-out=copy.txt"),
-        "here.txt has no text but that of copy.txt: give other text to train on or to hold out",
+        "all text of here.txt is also in copy.txt: give other text to train on or to hold out",
     ),
     (
         ("run", "smollm2-invented", "--set=corpus=here.txt", "--set=held_out=copy.txt"),

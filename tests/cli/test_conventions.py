@@ -342,7 +342,7 @@ INVALID = [
     (("evaluate", MODEL, "--held-out", "nope.txt"), "nope.txt does not exist"),
     (
         ("transfer", ".", "out", "--corpus", "here.txt"),
-        "the folder . holds no model, since it has no",
+        "the folder . holds no model, because it has no",
     ),
     (
         ("transfer", MODEL, "out", "--corpus", "here.txt", "--held-out", "here.txt"),

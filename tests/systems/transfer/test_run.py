@@ -65,7 +65,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_rejected_before
     tokenizer = pico.pair("gpt2")[1]
     tokenizer.add_tokens(["added"])
     tokenizer.save_pretrained(tmp_path / "model")
-    with pytest.raises(VocabularyError, match="has 401 tokens, the model only 400 embeddings"):
+    with pytest.raises(VocabularyError, match="has 401 tokens, but the model has only 400 embeddings"):
         run_transfer(options)
     assert not list(cache.glob("tokenizer/*"))
 

@@ -190,7 +190,7 @@ def test_a_config_without_a_class_is_rejected_before_a_fresh_model_is_made(world
     recipe.write_text(start)
     outcome = relexify("run", recipe)
     assert outcome.status == 2
-    assert "does not say what kind of model it is for" in outcome.err
+    assert "names no model class" in outcome.err
 
 
 def test_geometry_draws_a_plain_and_a_compressed_model_side_by_side(compressed, transferred, world, rejects, tmp_path):

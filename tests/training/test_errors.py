@@ -261,7 +261,7 @@ def test_a_disk_without_room_for_model_and_checkpoint_is_rejected_before_trainin
     model = sum(parameter.nbytes for parameter in load_model(run.source).parameters())
     disk = SimpleNamespace(total=10**9, free=3 * model - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: disk)
-    with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, and its disk has [\d.]+ kB free: free some space"):
+    with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, but its disk has [\d.]+ kB free: free some space"):
         run.train()
     assert not run.work().exists()
     disk.free += 1

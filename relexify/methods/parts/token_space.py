@@ -22,8 +22,8 @@ class WordComposition:
 
     Attributes:
         top_words: Use only this many of the most frequent words; all if None.
-        source_frequencies: A file of words of the source language and their counts; if None, those of its vectors.
-        target_frequencies: A file of words of the target language and their counts; if None, those of its vectors.
+        source_frequencies: A file with words of the source language and their counts; if None, the vectors' counts.
+        target_frequencies: A file with words of the target language and their counts; if None, the vectors' counts.
     """
 
     top_words: int | None = None
@@ -40,7 +40,7 @@ class Neighbours:
 
     Attributes:
         rows: Ids of the covered target tokens [n].
-        columns: Ids of their neighbours, from the nearest outwards [n × k].
+        columns: Ids of their neighbours, nearest first [n × k].
         similarities: Cosines [n × k].
     """
 
@@ -49,7 +49,7 @@ class Neighbours:
     similarities: np.ndarray
 
     def first(self, neighbours: int) -> Neighbours:
-        """Return only the first neighbours, as a search for fewer would have found them."""
+        """Return only the first neighbours; a search for fewer neighbours has the same result."""
         return Neighbours(self.rows, self.columns[:, :neighbours], self.similarities[:, :neighbours])
 
 
@@ -60,7 +60,7 @@ class TokenSpace:
     Attributes:
         source: Vectors of the source tokens.
         target: Vectors of the target tokens.
-        rotation: The vector alignment that brought them together.
+        rotation: The vector alignment that mapped them into one space.
     """
 
     source: SubwordVectors
@@ -71,7 +71,7 @@ class TokenSpace:
     def nearest(self, neighbours: int, *, device: str = "cpu") -> Neighbours:
         """Return the nearest source tokens of every covered target token.
 
-        The nearest k are the first k of the nearest K, so a search for fewer neighbours than before is free.
+        A search for fewer neighbours than before takes no time, because it returns the first of the earlier results.
 
         Raises:
             InputError: The two sides have different widths.
@@ -107,8 +107,10 @@ def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
     if source.matrix.shape[1] != target.matrix.shape[1]:
         raise InputError(
             f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
-            "align them with reduce on, or use vectors of one width"
+            "align them with reduce on, or use vectors of the same width"
         )
     for side, vectors in (("source", source), ("target", target)):
         if not vectors.covered.any():
-            raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
+            raise EvidenceError(
+                f"no token of the {side} vocabulary has a vector: check that these are word vectors of its language"
+            )

@@ -554,6 +554,6 @@ def test_a_transfer_links_the_files_of_the_source_model(options, tmp_path):
 
 def test_a_disk_without_room_for_the_model_is_rejected_before_any_work(options, cache, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=10**9, free=50_000))
-    with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, and its disk has 50 kB free: free some space"):
+    with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, but its disk has 50 kB free: free some space"):
         run_transfer(options)
     assert not cache.exists()

@@ -53,7 +53,7 @@ def resolve_device(name: str) -> str:
 
 
 def has_cuda() -> bool:
-    """Return whether torch can compute on a GPU; torch is imported only if it may have one."""
+    """Return whether torch can compute on a GPU; torch is imported only if there may be one."""
     if "torch" not in sys.modules and reason_without_cuda():
         return False
     import torch
@@ -62,10 +62,10 @@ def has_cuda() -> bool:
 
 
 def reason_without_cuda() -> str:
-    """Return why torch cannot find a GPU, or an empty string if this is not certain without importing torch.
+    """Return why torch cannot find a GPU, or an empty string if only importing torch can tell.
 
-    Only torch can confirm that there is a GPU. Device files and nvidia-smi are missing in some containers with a GPU,
-    and a query to the driver would initialise it in this process, after which forked processes could not use it.
+    Only torch can confirm that there is a GPU. Some containers with a GPU have neither device files nor nvidia-smi. A
+    query to the driver would initialise it in this process, and forked processes could then not use it.
     """
     spec = importlib.util.find_spec("torch")
     file = None if spec is None or spec.origin is None else Path(spec.origin).with_name("version.py")

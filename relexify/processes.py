@@ -1,18 +1,18 @@
-"""Distribute work on a large text or matrix over processes of this machine, and say which hosts work together.
+"""Distribute work on a large text or matrix over processes of this machine, and find out which hosts work together.
 
     for counts in map_in_order(count_words, batches_of_lines):
         ...
 
-A function of one batch knows nothing of the others, and the results come in the order of the batches, so they are the
-same with any number of processes. The first batches are computed in this process: others are started only for work that
-takes longer than their start. They are plain `python` processes, not forks, because torch and CUDA do not survive a
-fork, and not those of `multiprocessing`, which would run the script of the user again. A process that dies costs time,
-not the run: its batch is computed here.
+The function computes each batch independently, and the results come in the order of the batches, so they are the same
+with any number of processes. The first batches are computed in this process; other processes are started only if the
+work takes longer than starting them. They are plain `python` processes: torch and CUDA do not survive a fork, and
+`multiprocessing` without a fork would run the user's script again. If a process dies, this process computes its batch,
+so the run only takes longer.
 
-Tokenizing uses all cores even in one process, because `tokenizers` has threads; everything else in Python does not.
-Threads that call numpy often, for short times, mostly wait for the interpreter lock.
+Tokenizing uses all cores even in one process, because `tokenizers` has threads; other Python code uses one core.
+Threads are no alternative: threads that call numpy often, for short times, mostly wait for the interpreter lock.
 
-A function is copied to every process. A large matrix in it is a `SharedArray`, which is in memory once.
+The function is copied to every process. A large matrix in it should be a `SharedArray`, which is in memory only once.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ __all__ = ["PROCESSES", "Launch", "SharedArray", "launch", "map_in_order", "proc
 PROCESSES = "RELEXIFY_PROCESSES"
 """The environment variable with the number of processes, which `relexify --processes` sets."""
 _COMPUTED_HERE = 16
-"""Batches that are computed before processes are started: some seconds of work, if a batch is a megabyte of text."""
+"""Number of batches computed before other processes are started: some seconds of work if a batch is 1 MB of text."""
 _MOST_BY_DEFAULT = 16
-"""More would cost memory and gain little: one process reads the text and adds up the results."""
+"""Default maximum. More processes cost memory and gain little: one process reads the text and adds up the results."""
 _MOST = 1024
 
 Item = TypeVar("Item")
@@ -53,10 +53,10 @@ logger = logging.getLogger(__name__)
 
 
 def process_count() -> int:
-    """Return how many processes share large work: `$RELEXIFY_PROCESSES`, by default one for each core, up to 16.
+    """Return the number of processes for large work: `$RELEXIFY_PROCESSES`, by default one per core, at most 16.
 
     Raises:
-        InputError: The variable is not a possible number.
+        InputError: The value of the variable is not a whole number, or is out of range.
     """
     given = os.environ.get(PROCESSES, "").strip()
     if not given:
@@ -100,9 +100,10 @@ class Launch:
 
 
 def launch() -> Launch:
-    """Return what torchrun says in the environment about the processes that it started; without it, this one alone.
+    """Return the processes that torchrun describes in environment variables; without them, only this process.
 
-    Neither torch nor a network is needed, so that a user may start a process on each host with `RANK` and `WORLD_SIZE`.
+    This needs neither torch nor a network, so users can start the processes themselves, one on each host, with `RANK`
+    and `WORLD_SIZE`.
     """
     names = "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"
     given = [os.environ.get(name, "") for name in names]
@@ -116,16 +117,16 @@ def map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> I
     At most two items per process are in memory at a time.
 
     Args:
-        function: Depends on nothing but its argument. Other processes get a pickled copy; a function that cannot be
-            pickled runs in this process only.
-        items: Read in this process, while the others compute.
+        function: A function of its argument alone. Other processes get a pickled copy; a function that cannot be
+            pickled runs only in this process.
+        items: Read in this process while the other processes compute.
     """
     remaining = iter(items)
     yield from map(function, islice(remaining, _COMPUTED_HERE))
     processes = process_count() if os.name == "posix" else 1
     following = list(islice(remaining, 1))
     remaining = chain(following, remaining)
-    copy = _pickled(function) if following and processes > 1 else None  # nothing is started if no item remains
+    copy = _pickled(function) if following and processes > 1 else None  # start no process if no item remains
     if copy is None:
         yield from map(function, remaining)
     else:
@@ -136,21 +137,21 @@ def _pickled(function: Callable[..., Any]) -> bytes | None:
     """Return a copy of a function for other processes; None if it cannot be pickled."""
     try:
         return pickle.dumps(function)
-    except Exception as error:  # of any kind, since the objects in the function decide
+    except Exception as error:  # any type, because objects in the function define how they are pickled
         logger.debug("only this process computes, because a function cannot be pickled (%s)", error)
         return None
 
 
 class SharedArray:
-    """An array that other processes of this machine read in place: pickled, it is a reference.
+    """An array that other processes of this machine read in place: pickling it writes only a reference.
 
     Attributes:
-        values: The array, zeros at first. It is written before it is pickled, by the process that made it; that process
-            keeps it until the others have opened it.
+        values: The array, zeros at first. The process that created it must write the values before it pickles the
+            array, and keep the array until the other processes have opened it.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
-        try:  # on Linux: memory, which is free again even if this process is killed
+        try:  # on Linux: a file in memory, which is freed even if this process is killed
             file: IO[bytes] = os.fdopen(os.memfd_create("relexify"), "w+b")
             path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
         except (AttributeError, OSError):  # another system, or a container that forbids it
@@ -176,13 +177,13 @@ class _OpenedArray(SharedArray):
 def _distribute(
     function: Callable[[Item], Result], copy: bytes, items: Iterable[Item], processes: int
 ) -> Iterator[Result]:
-    """Compute items in other processes, each of which has one at a time."""
+    """Compute items in other processes, one item per process at a time."""
     workers: list[_Worker[Item, Result]] = []
     finished: dict[int, Result] = {}
     yielded = 0
     try:
         _start(workers, function, processes)
-        for worker in workers:  # all of them are starting by now
+        for worker in workers:  # in a second loop, so that all workers start at the same time
             worker.send(copy)
         for number, item in enumerate(items):
             while workers and (all(worker.task for worker in workers) or number - yielded >= 2 * processes):
@@ -209,13 +210,13 @@ def _start(workers: list[_Worker[Item, Result]], function: Callable[[Item], Resu
     for _ in range(count):
         try:
             workers.append(_Worker(function))
-        except OSError as error:  # such as a limit of processes
+        except OSError as error:  # for example, a limit on the number of processes
             logger.warning("only %d of %d processes can be started (%s)", len(workers), count, error)
             return
 
 
 def _collect(workers: list[_Worker[Item, Result]], finished: dict[int, Result]) -> None:
-    """Wait until a process has a result, and take those that there are; processes that died are removed."""
+    """Wait until a process has a result, and take all results that are ready; remove processes that died."""
     ready = wait([worker.results.fileno() for worker in workers if worker.task])
     for worker in workers[:]:
         if worker.task and worker.results.fileno() in ready:
@@ -230,13 +231,13 @@ class _Worker(Generic[Item, Result]):
     """A process that computes one item at a time.
 
     Attributes:
-        task: The item that it computes now, with its number; None if there is none.
-        results: The pipe that its result comes from; it is also ready if the process died.
-        is_dead: Whether it ended before its work.
+        task: The number and the item that it computes now; None if it is idle.
+        results: The pipe with its results; the pipe is also ready to read if the process died.
+        is_dead: Whether it ended before its work was finished.
     """
 
     def __init__(self, function: Callable[[Item], Result]) -> None:
-        # It finds modules where this process does, and not in a folder that happens to be the current one.
+        # With the same search path as this process, it imports the same modules, not files in its current folder.
         code = f"import sys; sys.path[:] = {sys.path!r}; from relexify.processes import serve; serve()"
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -244,7 +245,7 @@ class _Worker(Generic[Item, Result]):
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for this process; the other ends when its pipe is closed
+            start_new_session=True,  # Ctrl-C reaches only this process; the worker ends when its pipe is closed
         )
         self._function = function
         self.task: tuple[int, Item] | None = None
@@ -257,33 +258,34 @@ class _Worker(Generic[Item, Result]):
         self.send(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))
 
     def finish(self) -> tuple[int, Result]:
-        """Return the number of its item and the result, which is computed here if the process cannot."""
+        """Return the number of its item and the result; if the process failed, compute the result here."""
         number, item = self.task  # type: ignore[misc]
         self.task = None
         try:
             return number, pickle.load(self.results)
         except (EOFError, OSError, pickle.UnpicklingError):
-            # It was killed, as where memory is short, or the function raised an error, which it will raise here too.
-            logger.warning("a process ended unexpectedly; this one does its work", extra=ONCE)
+            # It was killed, for example because memory was short, or the function raised an error, which it will raise
+            # here too.
+            logger.warning("a worker process ended unexpectedly; the main process does its work", extra=ONCE)
             self.is_dead = True
             return number, self._function(item)
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even while it computes."""
         self._process.kill()
-        self._process.communicate()  # which closes its pipes
+        self._process.communicate()  # closes its pipes
 
     def send(self, content: bytes) -> None:
         """Write to its pipe: first the function, then one item at a time."""
-        with suppress(OSError):  # it died, which `finish` finds out
+        with suppress(OSError):  # the process died; `finish` will notice
             self._process.stdin.write(content)  # type: ignore[union-attr]
             self._process.stdin.flush()  # type: ignore[union-attr]
 
 
 def serve() -> None:
-    """Compute what another process sends: first a function, then its arguments, until there are no more."""
+    """Receive a function from another process, then its arguments one by one, and send back each result."""
     arguments, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # so that output of a package is not read as a result
+    os.dup2(2, 1)  # redirect stdout to stderr, so that printed text is not read as a result
     function: Callable[[Any], Any] = pickle.load(arguments)
     while True:
         try:

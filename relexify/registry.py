@@ -24,9 +24,10 @@ from relexify.errors import InputError, one_of
 __all__ = ["Registry", "choose", "search_in", "suggestion"]
 
 FEW_NAMES = 24
-"""Names that a message lists; of more, it has those that share a word with an unknown one."""
+"""Maximum number of known names in a message; if there are more, it has only those that share a word with the unknown
+name."""
 FEW_SIMILAR = 3
-"""Names with the same word that a message lists."""
+"""Maximum number of names with a shared word in a message."""
 
 Entry = TypeVar("Entry")
 
@@ -35,7 +36,7 @@ class Registry(Mapping[str, Entry]):
     """Entries by name, in the order in which they are listed."""
 
     def __init__(self, kind: str) -> None:
-        """Create an empty registry; `kind` says in messages what an entry is, such as `"method"`."""
+        """Create an empty registry; `kind` is the word for an entry in messages, such as `"method"`."""
         self.kind = kind
         self._entries: dict[str, Entry] = {}
         self._imported: set[str] = set()
@@ -44,7 +45,7 @@ class Registry(Mapping[str, Entry]):
         """Add an entry.
 
         Raises:
-            ValueError: There is one of the same name.
+            ValueError: The name already has an entry.
         """
         if name in self._entries:
             raise ValueError(f"there are two entries for the {self.kind} {name!r}")
@@ -55,7 +56,7 @@ class Registry(Mapping[str, Entry]):
         """Return an entry.
 
         Raises:
-            KeyError: There is none of this name.
+            KeyError: The name has no entry.
         """
         self._load()
         return self._entries[name]
@@ -72,7 +73,7 @@ class Registry(Mapping[str, Entry]):
         """Return an entry that a user named.
 
         Raises:
-            InputError: There is none of this name; the message suggests the closest one.
+            InputError: The name has no entry; the message suggests the closest name.
         """
         return self[choose(name, self, self.kind)]
 
@@ -93,8 +94,8 @@ def search_in(kind: str, *modules: str) -> None:
 
     Args:
         kind: The kind of the registry, such as `"method"`.
-        modules: Names of modules. Of a package, every module directly below it is imported; `a.*.b` is the module `b`
-            of every package in `a` that has one.
+        modules: Names of modules. For a package, every module directly below it is imported. `a.*.b` means the module
+            `b` of every package in `a` that has one.
     """
     _SEARCHED.setdefault(kind, []).extend(modules)
 
@@ -116,7 +117,7 @@ def choose(name: str, known: Collection[str], kind: str) -> str:
     """Return a name that a user gave, if it is known.
 
     Raises:
-        InputError: It is not; the message suggests the closest one.
+        InputError: The name is unknown; the message suggests the closest known name.
     """
     if name in known:
         return name
@@ -124,12 +125,12 @@ def choose(name: str, known: Collection[str], kind: str) -> str:
 
 
 def suggestion(name: str, known: Collection[str], *, listed_by: str = "") -> str:
-    """Return what to write in place of an unknown name, as the end of a message.
+    """Return the end of a message about an unknown name: the known names that the user may have meant.
 
     Args:
-        name: The name.
-        known: What it may be.
-        listed_by: The command that lists all of them, which a message does if they are few.
+        name: The unknown name.
+        known: The known names.
+        listed_by: The command that lists all known names; used if there are too many to list in the message.
     """
     close = difflib.get_close_matches(name.lower(), known, n=1)
     if close:
@@ -143,4 +144,4 @@ def suggestion(name: str, known: Collection[str], *, listed_by: str = "") -> str
 
 
 _WORD = re.compile(r"[^\W_]{3,}")
-"""A word in a name, such as `rate` in `learning_rate`; shorter ones say little."""
+"""A word in a name, such as `rate` in `learning_rate`; words of one or two letters are too common to count."""

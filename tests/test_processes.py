@@ -75,7 +75,7 @@ def test_little_work_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_killed_process_costs_no_result(started: list[int], caplog: pytest.LogCaptureFixture) -> None:
     assert list(map_in_order(dies_at_five, range(12))) == [number * number for number in range(12)]
-    assert "a process ended unexpectedly" in caplog.text
+    assert "a worker process ended unexpectedly" in caplog.text
 
 
 def test_items_are_computed_here_once_all_processes_are_killed(started: list[int]) -> None:

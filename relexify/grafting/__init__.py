@@ -3,9 +3,9 @@
 graft.py         `graft`: put the target tokenizer and mixed embeddings onto the unchanged inner parameters
 identifiers.py   ids of special tokens in the configs
 unigram.py       give the grafted model the unigram distribution of its text
-unigram_text.py  the text in which this distribution is counted and tested
+unigram_text.py  sample the text in which this distribution is counted and tested
 check.py         check the folder of a grafted model
-vocabulary.py    whether a graft still has the tokenizer that its embeddings were built for
+vocabulary.py    validate that a graft still has the tokenizer that its embeddings were built for
 pruning.py       remove the tokens that a text never uses
 swap.py          use a model that was fine-tuned in one language to read another
 """

@@ -1,7 +1,7 @@
 """Check that the folder of a grafted model is complete, consistent and usable.
 
 The notes of the folder (`relexify.json`) and its mixture describe the graft as it was written. The model and the
-tokenizer are compared with them, and then tried out.
+tokenizer are compared with this description, and then run.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ _SAME_WEIGHTS = 0.01
 _SAMPLE = 500
 """Number of tokens whose text is encoded and decoded for the round trip."""
 _COMPARED, _FEWEST_COMPARED = 1000, 50
-"""Number of tokens whose rows are compared with those of a token with a similar mixture and of an unrelated one, and
-the fewest that tell anything. In intact grafts to German, Swahili, Uyghur and Chinese, at least 99 % of the similar
-ones have the more similar row; with permuted rows, about half of them."""
+"""How many tokens are compared with a token of similar mixture and an unrelated token, at most, and the fewest that
+allow a conclusion. In intact grafts to German, Swahili, Uyghur and Chinese, the token of similar mixture has the more
+similar row in at least 99 % of cases; with permuted rows, in about half of them."""
 _SIMILAR, _UNRELATED = 0.5, 0.1
-"""Smallest cosine of similar mixtures, and largest one of unrelated mixtures. Methods that mix many tokens from the
-same few source tokens give them similar rows, so that a random token is not an unrelated one."""
+"""Smallest cosine of similar mixtures, and largest cosine of unrelated mixtures. A random token need not be unrelated:
+some methods mix many tokens from the same few source tokens, so that all their rows are similar."""
 _CHANCE_Z = 3.0
-"""Standard errors above one half that the share of similar rows must reach."""
+"""The share of cases in which the similar token has the more similar row must exceed one half by this many standard
+errors."""
 _TEMPLATE_TOKEN = re.compile(r"<\|[^<>|\s]+\|>")
 
 
@@ -102,7 +103,7 @@ def check(folder: str | Path) -> list[CheckResult]:
         CheckResult("finite values", tuple(_nonfinite(model, vocabulary))),
         CheckResult("zero rows", tuple(_zero_rows(model, mixture))),
         CheckResult("duplicate rows", tuple(_duplicate_rows(model, mixture))),
-        # Training may move rows so far that those of tokens with similar mixtures are not similar any more.
+        # Training may move rows so far that tokens with similar mixtures no longer have similar rows.
         CheckResult("order of rows", () if is_trained else tuple(_misplaced_rows(model, mixture, report))),
         CheckResult("tied embeddings", tuple(_compare_tying(model, report))),
         CheckResult(
@@ -120,11 +121,11 @@ def _compare_sizes(
 ) -> Iterator[str]:
     rows = vocabulary_rows(config)
     if rows != report.rows:
-        yield f"vocab_size in config.json is {rows}, and the graft has {report.rows} rows"
+        yield f"vocab_size in config.json is {rows}, but the graft has {report.rows} rows"
     if len(mixture) != report.tokens:
-        yield f"the mixture has {len(mixture)} tokens, and the graft {report.tokens}"
+        yield f"the mixture has {len(mixture)} tokens, but the graft has {report.tokens}"
     if len(vocabulary) != report.tokens:
-        yield f"the tokenizer has {len(vocabulary)} tokens, and the graft {report.tokens}"
+        yield f"the tokenizer has {len(vocabulary)} tokens, but the graft has {report.tokens}"
     if other := describe_other_tokens(vocabulary.tokens, mixture.target_tokens):
         yield other
 
@@ -153,7 +154,7 @@ def _zero_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
 
 
 def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
-    """Find identical rows of tokens whose mixtures differ; those of zeros or NaN are found by other checks."""
+    """Find tokens with identical rows but different mixtures; other checks find rows of zeros or NaN."""
     first_ids: dict[bytes, int] = {}
     pairs = []
     for id, row in enumerate(weight_rows(model.get_input_embeddings())[: len(mixture)]):
@@ -164,7 +165,7 @@ def _duplicate_rows(model: PreTrainedModel, mixture: Mixture) -> Iterator[str]:
             pairs.append(f"{mixture.target_tokens[first]!r} and {mixture.target_tokens[id]!r}")
     if pairs:
         tokens = count_of(len(pairs), "token has", "tokens have")
-        yield f"{tokens} the embedding of another one, though their mixtures differ ({_listed(pairs)})"
+        yield f"{tokens} the same embedding as another token, although their mixtures differ ({_listed(pairs)})"
 
 
 def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
@@ -180,9 +181,9 @@ def _may_be_equal(mixture: Mixture, first: int, second: int) -> bool:
 
 
 def _misplaced_rows(model: PreTrainedModel, mixture: Mixture, report: GraftReport) -> Iterator[str]:
-    """Find out whether rows belong to other tokens: then tokens with similar mixtures have unrelated rows."""
+    """Test whether rows belong to other tokens: tokens with similar mixtures then have unrelated rows."""
     if report.origins.get(PRECOMPUTED):
-        return  # the mixture does not describe these rows, and which ones they are is not recorded
+        return  # precomputed rows do not follow the mixture, and their ids are not recorded
     first, second, others = _similar_and_unrelated(mixture).T
     if len(first) < _FEWEST_COMPARED:
         return
@@ -190,18 +191,19 @@ def _misplaced_rows(model: PreTrainedModel, mixture: Mixture, report: GraftRepor
     rows = weight_rows(model.get_input_embeddings(), ids)
     if not np.isfinite(rows).all():
         return
-    rows = rows / max(float(np.abs(rows).max()), float(np.finfo(np.float32).tiny))  # huge ones would overflow
+    rows = rows / max(float(np.abs(rows).max()), float(np.finfo(np.float32).tiny))  # huge values would overflow
     centred = rows - rows.mean(axis=0)
     shares = []
-    # A unigram prior moves all rows along one axis, by the frequency of their tokens. It may hide how similar they are
-    # otherwise; but if most tokens are mixed from two groups of source tokens, that axis is all that tells them apart.
+    # A unigram prior moves all rows along one axis, according to token frequency. This axis may hide other similarities
+    # of rows, so they are also compared without it. The comparison with it is needed too: if most tokens are mixed from
+    # two groups of source tokens, the first axis is the only difference between the groups.
     for compared in (centred, _without_first_axis(centred)):
         own, similar, unrelated = np.split(normalise_rows(compared)[position], 3)
         shares.append(float(((own * similar).sum(axis=1) > (own * unrelated).sum(axis=1)).mean()))
     if max(shares) < 0.5 + _CHANCE_Z * 0.5 / len(first) ** 0.5:
         yield (
-            "the embeddings do not belong to their tokens: those of tokens with similar mixtures are more similar than "
-            f"those of unrelated ones in {max(shares):.0%} of {len(first)} cases, and chance gives 50%"
+            "the embeddings do not belong to their tokens: a token with a similar mixture has a more similar embedding "
+            f"than an unrelated token in only {max(shares):.0%} of {len(first)} cases (50% by chance)"
         )
 
 
@@ -217,7 +219,7 @@ def _without_first_axis(rows: np.ndarray) -> np.ndarray:
 
 
 def _similar_and_unrelated(mixture: Mixture) -> np.ndarray:
-    """Return a sample of tokens, each with the one whose mixture is most similar and an unrelated one, [tokens × 3]."""
+    """Return sampled tokens [tokens × 3], each with the token whose mixture is most similar, and an unrelated token."""
     ids = np.flatnonzero(mixture.known)
     weights = mixture.weights[ids].astype(np.float64)
     lengths = np.sqrt(np.asarray(weights.multiply(weights).sum(axis=1)).ravel())
@@ -226,7 +228,7 @@ def _similar_and_unrelated(mixture: Mixture) -> np.ndarray:
     draw = np.random.default_rng(0)
     found = []
     for token in draw.permutation(len(ids))[:_COMPARED]:
-        # One at a time, because tokens that all have a source token in common have products with all others.
+        # One row at a time: if all tokens share a source token, the product of the whole matrix would be dense.
         cosines = (weights[[token]] @ transposed).toarray()[0]
         unrelated = np.flatnonzero(cosines <= _UNRELATED)
         cosines[cosines > 1 - _SAME_WEIGHTS] = 0  # the token itself, and tokens with an equal mixture
@@ -245,7 +247,7 @@ def _compare_tying(model: PreTrainedModel, report: GraftReport) -> Iterator[str]
     declared = declares_tied_embeddings(model.config)
     if model.get_output_embeddings() is not None and declared != is_tied(model):
         tensors = "one tensor" if is_tied(model) else "two tensors"
-        yield f"tie_word_embeddings in config.json is {declared}, and input and output embedding are {tensors}"
+        yield f"tie_word_embeddings in config.json is {declared}, but input and output embedding are {tensors}"
 
 
 def _compare_special_tokens(
@@ -256,7 +258,7 @@ def _compare_special_tokens(
             current = vocabulary.special.get(role)
             state = "has none" if current is None else f"uses {vocabulary.tokens[current]!r} ({current})"
             before = f"{mixture.target_tokens[id]!r} ({id})" if id < len(mixture) else str(id)
-            yield f"the {role} token was {before}, and the tokenizer {state}"
+            yield f"the {role} token was {before}, but the tokenizer now {state}"
     for id in np.flatnonzero(mixture.origin == Origin.SPECIAL).tolist():
         if id < len(vocabulary) and not vocabulary.forms[id].is_special:
             yield f"{mixture.target_tokens[id]!r} ({id}) was a special token, and is ordinary text now"
@@ -270,12 +272,12 @@ def _compare_special_tokens(
             role = name.removesuffix("_token_id")
             ids = value if isinstance(value, list) else [value]
             if any(not isinstance(id, int) or not 0 <= id < len(vocabulary) for id in ids):
-                yield f"{name} in {file} is {value}, and the tokenizer has ids from 0 to {len(vocabulary) - 1}"
+                yield f"{name} in {file} is {value}, but the tokenizer has ids from 0 to {len(vocabulary) - 1}"
             elif role in ROLES and vocabulary.special.get(role, ids[0]) not in ids:
-                yield f"{name} in {file} is {value}, and that of the tokenizer is {vocabulary.special[role]}"
+                yield f"{name} in {file} is {value}, but in the tokenizer it is {vocabulary.special[role]}"
     counted_from = position_padding(model)
     if counted_from is not None and counted_from != vocabulary.special.get("pad"):
-        yield f"positions are counted from the padding id {counted_from}, which is not that of the tokenizer"
+        yield f"positions are counted from the padding id {counted_from}, which is not the tokenizer's padding id"
 
 
 def _undeclared_tokens(folder: Path, mixture: Mixture) -> Iterator[str]:
@@ -305,7 +307,7 @@ def _round_trip(tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary) -> I
     decoded = tokenizer.decode(ids)
     before, after = "".join(words), "".join(decoded.split())
     if before != after:
-        # If one text is the beginning of the other, they differ after the shorter one.
+        # If one text is a prefix of the other, they differ at the end of the shorter one.
         differing = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
         excerpt = slice(max(0, differing - 10), differing + 10)
         yield f"the tokenizer encodes …{before[excerpt]}… and decodes it as …{after[excerpt]}…"
@@ -324,7 +326,7 @@ def _run(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, vocabulary:
             if architecture_of(model) == "encoder-decoder":
                 inputs["decoder_input_ids"] = inputs["input_ids"]
             output = model(**inputs)[0]
-    except Exception as error:  # any exception here is one that users would get too
+    except Exception as error:  # users would get the same exception
         yield f"{'generating text' if generates else 'running the model'} fails: {first_line(error)}"
         return
     if not torch.isfinite(output).all():

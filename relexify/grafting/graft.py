@@ -35,7 +35,7 @@ __all__ = ["Graft", "GraftReport", "graft", "is_tied", "read_report", "row_origi
 PRECOMPUTED = "precomputed"
 """The origin of rows that are not mixtures."""
 _BLOCK_ROWS, _BLOCK_COLUMNS = 1024, 128
-"""The part of a lexical tensor that is in float32 at a time: 0.3 GB in a model with 70 billion parameters."""
+"""Sizes of the part of a lexical tensor that is in float32 at a time: 0.3 GB for a model with 70 billion parameters."""
 _NEAR = 1e-9
 """The factor of the covariance Σ in `resize_token_embeddings` of transformers."""
 
@@ -100,8 +100,9 @@ class Graft:
             overwrite: Replace a folder that exists.
             provenance: Where the model comes from, for the notes and the mixture.
             summary: Additional entries of the notes.
-            inner: A model, as for `load_model`, that has the same inner parameters. Its files that contain nothing else
-                are hard-linked, so that a large model is saved in seconds; on another file system, they are copied.
+            inner: A model, as for `load_model`, with the same inner parameters. Files of it that contain only inner
+                parameters are hard-linked, so a large model is saved in seconds; on another file system, they are
+                copied.
         """
         with write_folder(path, overwrite=overwrite) as folder:
             self.write(folder, provenance=provenance, summary=summary, inner=inner)
@@ -158,18 +159,18 @@ def graft(
     pad_to_multiple_of: int | None = None,
     copy_inner: bool = True,
 ) -> Graft:
-    """Replace tokenizer, embeddings, head and output bias; the dtype and all bits of inner parameters are unchanged.
+    """Replace tokenizer, embeddings, head and output bias; inner parameters keep their dtype and every bit.
 
     Args:
         model: The source model; it is not changed.
         tokenizer: The target tokenizer.
         mixture: The mixture from the model's tokenizer to the target tokenizer.
-        precomputed: Rows that are not mixtures of source rows and replace rows of the mixture. In an output embedding
-            that is not tied to the input, the rows of the mixture are kept, unless `precomputed` has output rows.
+        precomputed: Rows that replace rows of the mixture and are not mixtures themselves. An output embedding that is
+            not tied to the input keeps the rows of the mixture, unless `precomputed` has output rows.
         seed: Random seed of the rows for which the mixture has no evidence.
-        pad_to_multiple_of: Round the number of rows up, for speed on some hardware.
-        copy_inner: Copy the inner parameters. If not, the result shares them with `model`, which takes no memory, but
-            training one of the two models, or moving it to another device, then changes the other too.
+        pad_to_multiple_of: Round the number of rows up to a multiple of this, for speed on some hardware.
+        copy_inner: Copy the inner parameters. If False, the result shares them with `model`, which saves memory; but
+            training one of the two models, or moving it to another device, also changes the other.
 
     Raises:
         VocabularyError: Mixture, tokenizer and model do not match.
@@ -186,8 +187,8 @@ def graft(
     grafted = _without_lexicon(model, axes, copy_inner=copy_inner)
     resize(grafted, rows)
     width, deviation = int(model.get_input_embeddings().weight.shape[1]), initial_deviation(model.config)
-    # Tied tensors are one object in the resized model. Values are stored by the identity of that object, so that tied
-    # tensors also get the same values, as one object.
+    # Tied tensors are one object in the resized model. Values are stored by the id of that object, so that tied tensors
+    # get the same values and remain one object.
     mixed: dict[int, torch.Tensor] = {}
     empty = {name: _tensor(grafted, name) for name in axes}
     for index, (name, axis) in enumerate(sorted(axes.items())):
@@ -236,7 +237,7 @@ def row_origins(mixture: Mixture, precomputed: PrecomputedRows | None = None) ->
 
 def _without_lexicon(model: PreTrainedModel, axes: Iterable[str], *, copy_inner: bool) -> PreTrainedModel:
     """Return a copy of a model whose lexical tensors are on the meta device, without values."""
-    # `copy.deepcopy` does not copy objects that its memo contains, but uses the objects in the memo instead.
+    # `copy.deepcopy` takes an object from its memo instead of copying it.
     memo: dict[int, object] = {}
     if not copy_inner:
         memo.update({id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]})
@@ -268,8 +269,8 @@ def _mix(
     The mixture's fallback fills rows without evidence, and rows that pad the matrix. No other function draws random
     embeddings.
 
-    Only blocks of rows are in memory in float32, and source rows that are not used are not read, so the embedding of a
-    large model may be memory-mapped.
+    Only one block of rows is in float32 at a time, and unused source rows are not read. The embedding of a large model
+    may therefore be memory-mapped.
 
     Args:
         mixture: The mixture.
@@ -299,7 +300,7 @@ def _mix(
         block[: weights.shape[0]] = weights @ gathered
         empty = np.ones(len(block), dtype=bool)
         empty[: weights.shape[0]] = np.diff(weights.indptr) == 0
-        # Drawn for every fallback, so that the generator advances equally.
+        # Drawn for every fallback, so that the generator advances by the same amount.
         noise = generator.standard_normal((int(empty.sum()), table.shape[1]))
         match mixture.fallback:
             case Fallback.NARROW:
@@ -317,7 +318,7 @@ def _mix(
 
 
 def _without_unused(weights: csr_array) -> tuple[torch.Tensor, csr_array]:
-    """Return the columns of a matrix that have entries, in order, and the matrix with only these columns."""
+    """Return the indices of the columns that have entries, in order, and the matrix with only these columns."""
     used, positions = np.unique(weights.indices, return_inverse=True)
     shape = (weights.shape[0], len(used))
     return torch.from_numpy(used).long(), csr_array((weights.data, positions, weights.indptr), shape=shape)
@@ -360,30 +361,30 @@ def _put_precomputed(model: PreTrainedModel, precomputed: PrecomputedRows) -> No
             head.weight[ids.to(head.weight.device)] = torch.from_numpy(precomputed.output).to(head.weight)
     if untied and precomputed.output is None:
         logger.warning(
-            "the output embedding of %s is not tied to its input embedding: %d precomputed rows are used in the input "
-            "alone",
+            "the output embedding of %s is not tied to its input embedding: %d precomputed rows are used only in the "
+            "input embedding",
             type(model).__name__,
             len(precomputed),
         )
 
 
 def _check_mixture(model: PreTrainedModel, tokens: int, mixture: Mixture) -> None:
-    """Validate that the sizes of a mixture are those of both vocabularies."""
+    """Validate that a mixture has the sizes of both vocabularies."""
     if len(mixture) != tokens:
         raise VocabularyError(
-            f"the mixture is for {len(mixture)} tokens and the tokenizer has {tokens}: "
+            f"the mixture is for {len(mixture)} tokens, but the tokenizer has {tokens}: "
             "build the mixture with this tokenizer"
         )
     rows = count_rows(model)
     if len(mixture.source_tokens) > rows:
         raise VocabularyError(
-            f"the mixture draws on {len(mixture.source_tokens)} source tokens and the model has {rows} rows: "
+            f"the mixture uses {len(mixture.source_tokens)} source tokens, but the model has {rows} rows: "
             "build the mixture with the model's own tokenizer"
         )
 
 
 def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: PrecomputedRows | None) -> None:
-    """Validate that precomputed rows have the width of the embeddings, and ids that are in the target vocabulary."""
+    """Validate that precomputed rows have the width of the embeddings, and ids of the target vocabulary."""
     if precomputed is None or not len(precomputed):
         return
     highest, head = int(precomputed.ids.max()), model.get_output_embeddings()
@@ -400,7 +401,7 @@ def _check_precomputed(model: PreTrainedModel, tokens: int, precomputed: Precomp
 
 
 def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture, source: torch.Tensor) -> None:
-    """Reject values that are not finite, and zero rows that are mixtures of nonzero rows."""
+    """Reject NaN and infinite values, and zero rows that are mixtures of nonzero rows."""
     for name in axes:
         if not torch.isfinite(_tensor(model, name)).all():
             raise GraftError(f"{name} has NaN or infinite values: check the weights of the source model")
@@ -411,4 +412,4 @@ def _check_values(model: PreTrainedModel, axes: dict[str, int], mixture: Mixture
     empty = zero[abs(weights) @ nonzero.astype("float32") > 0]  # a copy of a zero row is allowed to be zero
     if len(empty):
         example = mixture.target_tokens[int(empty[0])]
-        raise GraftError(f"{len(empty)} tokens, {example!r} among them, got an embedding of zeros")
+        raise GraftError(f"the embeddings of {len(empty)} tokens, for example {example!r}, are zero: check the mixture")

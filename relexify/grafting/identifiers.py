@@ -16,16 +16,16 @@ from relexify.tokens import ROLES, Vocabulary, vocabulary_of
 __all__ = ["check_roles", "synchronise_ids"]
 
 _LISTED_IDS = ("bad_words_ids", "forced_decoder_ids", "sequence_bias")
-"""Generation settings that list words of the source language. If the vocabulary was only extended or pruned, they are
-kept, except words that lost a token; otherwise they are cleared."""
+"""Generation settings that list words of the source language. If the vocabulary was only extended or pruned, words with
+all their tokens left are kept; otherwise the settings are cleared."""
 
 
 def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, mixture: Mixture) -> dict[str, Any]:
     """Replace every `…_token_id` of config and generation_config by the id in the target vocabulary, in place.
 
-    If the tokenizer defines the role of an id, the id of that role is used. Any other id (`decoder_start_token_id`,
-    `forced_bos_token_id`, …) becomes that of the special token that was copied from its source row, or that has the
-    same spelling.
+    If the target tokenizer has a token with the role in the name (`bos`, `eos`, …), its id is used. Any other id
+    (`decoder_start_token_id`, `forced_bos_token_id`, …) is replaced by the id of the special token that was copied from
+    its source row, or that has the same spelling.
 
     Returns:
         The target ids by name.
@@ -38,9 +38,9 @@ def synchronise_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
     counted_from = getattr(model.config, "pad_token_id", None)
     if position_padding(model) is not None and roles.get("pad") != counted_from:
         raise GraftError(
-            f"{type(model).__name__} counts positions from its padding id {counted_from}, and that of the target "
-            f"tokenizer is {roles.get('pad')}: give the padding token the id {counted_from}, or let relexify train the "
-            "tokenizer"
+            f"{type(model).__name__} counts positions from its padding id {counted_from}, but the padding id of the "
+            f"target tokenizer is {roles.get('pad')}: give its padding token the id {counted_from}, or let relexify "
+            "train the tokenizer"
         )
     target_ids = {**_same_spelling(mixture, vocabulary), **_copied(mixture)}
     changed: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def check_roles(
         if role in source.special and role not in target.special:
             token = source.tokens[source.special[role]]
             raise VocabularyError(
-                f"the target tokenizer has no {role} token and the model needs one ({token!r}): "
+                f"the target tokenizer has no {role} token, but the model needs one ({token!r}): "
                 f"add it with tokenizer.add_special_tokens({{'{role}_token': '{token}'}}), or let relexify train one"
             )
 
@@ -132,9 +132,9 @@ def _copied(mixture: Mixture) -> dict[int, int]:
 
 
 def _same_spelling(mixture: Mixture, vocabulary: Vocabulary) -> dict[int, int]:
-    """Return the target id of every source token with the spelling of a target special token.
+    """Return the target id of every source token that is spelled like a target special token.
 
-    They are needed for mixtures that do not copy special tokens.
+    Mixtures that do not copy special tokens need these ids.
     """
     special = {token: id for id, token in enumerate(vocabulary.tokens) if token and vocabulary.forms[id].is_special}
     return {source: special[token] for source, token in enumerate(mixture.source_tokens) if token in special}

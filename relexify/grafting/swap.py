@@ -1,7 +1,7 @@
 """Zero-shot transfer: apply a model that was trained on a task in one language to another language.
 
-RAMEN (section 4) fine-tunes with the English embeddings, then replaces the tokenizer and the embeddings by those of the
-other language, and tests; everything else is kept.
+RAMEN (section 4) fine-tunes a model with its English embeddings. To test it in another language, it replaces only the
+tokenizer and the embeddings.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def swap_lexicon(model: Model, lexicon: Lexicon) -> Model:
         for name, tensor in lexicon.encoder.state_dict().items():
             if name in lexicon.parameters:
                 inner[name].copy_(tensor)
-    # The config of a parser contains that of its encoder, and the encoder itself has a copy, so all are updated.
+    # A parser's config contains the config of its encoder, and the encoder itself has a copy: update all of them.
     nested = [getattr(swapped.config, name) for name in swapped.config.sub_configs]
     for config in (swapped.config, swapped.base_model.config, *nested):
         if type(config) is type(lexicon.config):

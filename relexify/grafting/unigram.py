@@ -16,10 +16,10 @@ Such a direction exists because final hidden states have a large common componen
 also the input embedding, so the change must be small: ridge regression gives a short b, and subtracting the constant c,
 which does not affect the softmax, makes the mean change of an input vector zero.
 
-If a vocabulary was extended, the rows of the first tokens are kept. Only the added tokens get a correction, and c
-follows from their total probability. They should become more probable only in text of the new language, so b must also
-satisfy h · b ≈ 0 for the hidden states of text in the model's own language. If the hidden states of both languages do
-not differ enough for that, nothing is changed. An output bias cannot distinguish languages, so it is not changed.
+If a vocabulary was extended, the rows of the source tokens are kept. Only the added tokens get a correction, and c
+follows from their total probability. They should become more probable only in text of the target language, so b must
+also satisfy h · b ≈ 0 for the hidden states of text in the source language. If the hidden states of both languages are
+too similar for that, nothing is changed. An output bias cannot distinguish languages, so it is not changed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Changed = Literal["output bias", "output embedding", "tied embedding", "nothing"
 _KIND = "unigram prior"
 
 _PASSES = 2
-"""One pass is not enough: the mean of softmaxes is not linear in the logits, and tied rows change the hidden states."""
+"""Two, because one correction is not exact: the mean softmax is not linear in the logits, and tied rows change h."""
 _RIDGE = 1.0
 """Ridge penalty in units of the mean eigenvalue of the hidden states' second moments.
 
@@ -99,7 +99,7 @@ class UnigramPrior:
 
     Attributes:
         report: The effect of the prior.
-        corrections: The number that is added to the logit of every token, float64 [passes × tokens].
+        corrections: The amount added to the logit of every token, float64 [passes × tokens].
         directions: The directions b along which the rows of the output embedding are changed, float64 [passes × d];
             None if an output bias is changed.
     """
@@ -159,15 +159,15 @@ def find_unigram_prior(
 ) -> UnigramPrior:
     """Find the corrections that give a model the unigram distribution of a text; the model is restored at the end.
 
-    All tokens that do not occur, including unused rows, together get about the probability of all tokens that occur
-    once. Special tokens that do not occur keep their rows, unless the head has a bias.
+    All tokens that do not occur, including unused rows, together get about the same probability as all tokens that
+    occur once. Special tokens that do not occur keep their rows, unless the head has a bias.
 
     Args:
         model: A language model, such as `graft` returns.
         tokenizer: Its tokenizer.
         corpus: Text in its language, one paragraph at a time; a sample of it is used.
         kept: The rows of this many tokens at the beginning of the vocabulary are not changed.
-        source: Text in the language of these tokens, in which the other tokens should not become more probable.
+        source: Text in the language of the kept tokens; all other tokens should not become more probable in it.
         seed: Random seed of the sample.
 
     Raises:
@@ -192,13 +192,12 @@ def find_unigram_prior(
     log_p = torch.from_numpy(np.log(_smoothed(counts)))
     has_bias = source is None and _output_bias(model) is not None
     unseen = torch.empty(0, dtype=torch.long)
-    if not has_bias:  # rows of special tokens that the text lacks, as those of a chat template, are used in other text
+    if not has_bias:  # special tokens that the text lacks may occur in other text, such as those of a chat template
         vocabulary = vocabulary_of(tokenizer)
         special = [id for id, form in enumerate(vocabulary.forms) if form.is_special and vocabulary.tokens[id]]
         unseen = torch.tensor([id for id in special if id < len(counts) and not counts[id]]).long()
 
-    # If the model scales its logits down, the full correction may change tied rows too much. Then try without the
-    # factor.
+    # If the model scales its logits down, dividing b by the factor may change tied rows too much: then try without it.
     factors = (1.0,) if has_bias else (logit_factor(model.config), 1.0)
     for factor in dict.fromkeys(factors):
         attempt = _try_passes(model, batches, source_batches, log_p, kept, unseen, factor, has_bias=has_bias)
@@ -222,7 +221,7 @@ def find_unigram_prior(
 
 
 def count_read_tokens(kind: Architecture) -> int:
-    """Return how many tokens a model reads while its prior is found: the sample before each pass and at the end."""
+    """Return how many tokens a model reads to find its prior: it reads the sample before each pass and at the end."""
     return READ[kind] * (_PASSES + 1)
 
 
@@ -253,7 +252,7 @@ class _Attempt:
         corrections: The correction that each pass added to the logits [tokens].
         directions: The direction b [d] of each pass; empty if an output bias was changed.
         target: Predictions in the target text before every pass and after the last one.
-        source: Predictions in the source text, likewise; empty if there is none.
+        source: Predictions in the source text at the same times; empty if there is no source text.
     """
 
     corrections: list[torch.Tensor]
@@ -263,7 +262,7 @@ class _Attempt:
 
     @property
     def helps(self) -> bool:
-        """Whether predictions in the target text improved, and those in the source text did not become much worse.
+        """Whether predictions improved in the target text, and did not become much worse in the source text.
 
         Corrections do not help an untrained model: its hidden states have no common direction and do not distinguish
         languages.
@@ -291,7 +290,7 @@ def _smoothed(counts: np.ndarray) -> np.ndarray:
     """Return probabilities [tokens], none of them zero.
 
     As in Good-Turing estimation, all tokens that do not occur are together as probable as all tokens that occur once.
-    However, none of them is counted as more than half an occurrence.
+    However, a token that does not occur never counts as more than half an occurrence.
     """
     unseen = counts == 0
     once = max(int((counts == 1).sum()), 1)
@@ -304,8 +303,8 @@ def _correction(predictions: _Predictions, log_p: torch.Tensor, kept: int, unsee
     """Return the correction of the logit of every token [tokens]; `unseen` are ids that get none."""
     correction = log_p - predictions.mean.log()
     if kept:
-        # As the logits of the kept tokens do not change, c cannot be chosen freely. With c = log p(kept) - log q(kept),
-        # where both are total probabilities, every other token gets the probability that it has in the text.
+        # The logits of the kept tokens do not change, so c cannot be chosen freely. With c = log p(kept) - log q(kept),
+        # where p and q are summed over the kept tokens, every other token gets its probability in the text.
         correction -= log_p[:kept].logsumexp(dim=0) - predictions.mean[:kept].sum().log()
     else:
         correction -= predictions.divergence  # the divergence is the mean under p: c in the module docstring
@@ -374,7 +373,7 @@ def _change(model: PreTrainedModel, correction: torch.Tensor, direction: torch.T
 def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tensor:
     """Return b [d] such that h · b is about 1 (on average, exactly 1) in the target text, and about 0 in the source.
 
-    If hidden states are zero, there is none, and b is zero.
+    If all hidden states are zero, no such direction exists, and b is zero.
     """
     if not target.hidden.any():
         return torch.zeros_like(target.hidden)
@@ -387,7 +386,7 @@ def _direction(target: _Predictions, source: _Predictions | None) -> torch.Tenso
 
 
 def _output_bias(model: PreTrainedModel) -> torch.Tensor | None:
-    """Return the output bias of a model, which is the lexical tensor with one number per token; None if it has none."""
+    """Return the output bias of a model: the lexical tensor with one number per token; None if it has none."""
     rows = count_rows(model)
     values = model.state_dict()
     return next((values[name] for name in lexical_axes(model) if values[name].numel() == rows), None)
@@ -396,7 +395,7 @@ def _output_bias(model: PreTrainedModel) -> torch.Tensor | None:
 def _predict(
     model: PreTrainedModel, batches: Sequence[WindowBatch], log_p: torch.Tensor, advance: Advance
 ) -> _Predictions:
-    """Average predictions and final hidden states over all windows; `log_p` [tokens] is for the divergence."""
+    """Average predictions and final hidden states over all windows; `log_p` [tokens] gives the divergence."""
     head = model.get_output_embeddings()
     rows, width = head.weight.shape
     nats, mean = 0.0, torch.zeros(rows, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The text from which a unigram prior is estimated: a sample of paragraphs, and windows of it to predict tokens in."""
+"""The text from which a unigram prior is estimated: sampled paragraphs, and windows of them for predictions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from relexify.tokens import encoder_of, separator_of
 __all__ = ["READ", "WindowBatch", "sample_paragraphs", "sample_tokens", "window_batches"]
 
 _LINES, _CHARACTERS = 20_000, 500
-"""Number of paragraphs in which tokens are counted, and the length each is truncated to: about a million tokens."""
-_WINDOW = 256
+"""Number of paragraphs in which tokens are counted, and the length of each, at most: about a million tokens."""
+_WINDOW = 256  # tokens
 READ = {"decoder": 2_048, "encoder": 4_096, "encoder-decoder": 4_096}
-"""Number of tokens to read when predictions are measured; decoders predict all of them, other models only a part."""
+"""Number of tokens read in one measurement of predictions; decoders predict all of them, other models only a part."""
 _MASK_STRIDE = 7
-"""One token in this many is masked for an encoder: about the 15 % that encoders are trained with."""
+"""For an encoder, one token in this many is masked: about 15 %, as in the training of encoders."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class WindowBatch:
 def sample_paragraphs(corpus: Iterable[str], *, seed: int = 0) -> list[str]:
     """Return the paragraphs in which `add_unigram_prior` counts tokens.
 
-    A sample of the sample is the sample itself, so if several models get the prior of one text, it can be sampled once.
+    Sampling the sample again returns it unchanged, so for several models with the same text, one sample is enough.
     """
     draw = random.Random(seed)
     sample: list[tuple[int, str]] = []
@@ -64,11 +64,12 @@ def sample_tokens(
     lines = [make_encodable(line) for line in sample_paragraphs(corpus, seed=seed)]
     separator = separator_of(tokenizer)
     ids = [
-        np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)  # none after a truncated line
+        # no separator after a truncated line
+        np.array([*row, separator] if len(line) < _CHARACTERS else row, dtype=np.int64)
         for line, row in zip(lines, encoder_of(tokenizer).encode(lines), strict=True)
     ]
     if not ids:
-        raise InputError(f"there is no text to count tokens in: give text in the {language} language")
+        raise InputError(f"the text to count tokens in is empty: give text in the {language} language")
     return np.concatenate(ids)
 
 
@@ -82,12 +83,12 @@ def window_batches(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, s
     size = _WINDOW // length
     batches = [_batch(tokenizer, windows[first : first + size], kind) for first in range(0, len(windows), size)]
     if not any(len(batch.labels) for batch in batches):
-        raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions in: give more text")
+        raise InputError(f"a text of {len(stream)} tokens is too short to measure predictions: give more text")
     return batches
 
 
 def _batch(tokenizer: PreTrainedTokenizerFast, windows: np.ndarray, kind: Architecture) -> WindowBatch:
-    """Return windows [windows × length] in the form that a model of an architecture reads."""
+    """Return windows [windows × length] in the form that a model of this architecture reads."""
     if kind == "decoder":
         start = text_start(tokenizer)
         first = extra_length(start)

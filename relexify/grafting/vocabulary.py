@@ -1,4 +1,4 @@
-"""Whether a grafted model still has the tokenizer that its embeddings were built for."""
+"""Validate that a grafted model still has the tokenizer that its embeddings were built for."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHOWN = 3
 
 
 def check_own_tokenizer(model: str | Path, tokenizer: PreTrainedTokenizerFast | None = None) -> None:
-    """Validate that the tokens of a grafted model are those that its embeddings were built for.
+    """Validate that a grafted model has the tokens that its embeddings were built for.
 
-    A tokenizer of the same size with other tokens, or with the same ones in another order, would otherwise only show
-    in poor scores. Models without a mixture are not checked.
+    Without this check, only poor scores would reveal a tokenizer of the same size with other tokens, or with the same
+    tokens in another order. Models without a mixture are not checked.
 
     Args:
         model: As for `load_model`.
-        tokenizer: Its tokenizer; if None, it is loaded if there is a mixture.
+        tokenizer: The model's tokenizer; if None, it is loaded, unless the model has no mixture.
 
     Raises:
         VocabularyError: An id stands for another token.
@@ -46,7 +46,7 @@ def check_own_tokenizer(model: str | Path, tokenizer: PreTrainedTokenizerFast | 
 
 
 def load_own_tokenizer(model: str | Path) -> PreTrainedTokenizerFast:
-    """Load the tokenizer of a model, and validate it as `check_own_tokenizer` does, before the model is read.
+    """Load the tokenizer of a model, and validate it with `check_own_tokenizer`; the model is not loaded.
 
     Args:
         model: As for `load_model`.
@@ -61,12 +61,13 @@ def load_own_tokenizer(model: str | Path) -> PreTrainedTokenizerFast:
 
 
 def describe_other_tokens(found: Sequence[str], expected: Sequence[str]) -> str:
-    """Say which ids of a tokenizer stand for other tokens than expected; empty if none does.
+    """Return a message about the ids of a tokenizer that stand for other tokens than expected; empty if there are none.
+
+    Ids without an expected token, and ids that only one of the two lists has, are not compared.
 
     Args:
         found: The tokens of the tokenizer, by id.
-        expected: Those of the mixture, by id; `""` for an id without a token, which may have one now. Ids that only one
-            of them has are not compared either.
+        expected: The tokens of the mixture, by id; `""` for an id without a token.
     """
     differing = [
         f"{id}: {token!r} instead of {other!r}"

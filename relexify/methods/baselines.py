@@ -17,8 +17,8 @@ __all__ = ["mean_resizing", "random", "shuffle"]
 def random(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
     """Leave every row empty, so that it is drawn at random during grafting (TransInner: de Vries and Nissim, 2021).
 
-    Rows are drawn as in an untrained model. With the variance of trained rows, the initial predictions of a tied head
-    would be far worse than chance, whereas the paper's initial perplexity (Table 3, 1.4e5 with 50,000 tokens) is only a
+    Rows are drawn as in an untrained model. With the larger variance of trained rows, the first predictions of a tied
+    head would be far worse than chance. The paper's initial perplexity (Table 3, 1.4e5 with 50,000 tokens) is only a
     little worse than chance.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)

@@ -1,21 +1,21 @@
 """The default: a token is a mixture of its meaning and its source pieces; neutral tokens are copied.
 
 Each row comes from the first of these that applies: special tokens by role > neutral tokens > meaning and source pieces
-> random. A meaning is either known or guessed:
+> random. The meaning of a token comes from the best available evidence:
 
-- It is known if there are translations, and then has three times the weight of the source pieces.
-- Otherwise it is guessed from the translations of the nearest tokens in the target language, and has a third of the
-  weight of the source pieces.
-- With neither a dictionary nor parallel text, it is guessed from neighbours in aligned vectors, with the same weight.
-- If these are unreliable, or if dictionary and parallel text translate no token, FOCUS mixes it from tokens in both
-  vocabularies, and it has the same weight as the source pieces.
+- Known from translations: it has three times the weight of the source pieces.
+- Guessed from the translations of the nearest tokens in the target language: a third of the weight of the source
+  pieces.
+- Without a dictionary and parallel text, guessed from neighbours in aligned vectors: also a third.
+- If aligned vectors are unreliable, or if dictionary and parallel text translate no token, mixed by FOCUS from tokens
+  in both vocabularies: the same weight as the source pieces.
 
 A token without any of these is the mean of its source pieces.
 
-Source pieces contain little information about the meaning of a word. They may help because they keep tokens
-distinguishable, so that the model recognises a word that it has just read; a mean over neighbours represents the type
-of word. Aligned vectors are not used together with a dictionary: they are less precise than neighbours in one language,
-and made results worse.
+Source pieces contain little information about the meaning of a word. They may help because they keep tokens distinct,
+so that the model recognises a word that it has just read; a mean over neighbours only represents the type of word.
+Aligned vectors are not used together with a dictionary: they are less precise than neighbours in one language, and made
+results worse.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 __all__ = ["blended"]
 
 KNOWN_SHARE, GUESSED_SHARE, FOCUS_SHARE = 3.0, 1 / 3, 1.0
-"""Weights of a meaning relative to the source pieces. Equal weights for known and guessed meanings gave the same scores
-after 250 steps of training, but worse scores before: neighbours are wrong too often."""
+"""Weights of a meaning relative to the source pieces. With equal weights for known and guessed meanings, scores were
+the same after 250 steps of training, but worse before it, because neighbours are often wrong."""
 RELIABLE = 0.1
 """Minimum precision at 1 on held-out words (P@1) for aligned vectors to be used. With a precision of 0.002, from an
 alignment on identical words in 60 MB of Swahili, they scored worse after training than FOCUS, which needs no
 alignment."""
 
 _TRUSTED: tuple[AlignedBy, ...] = ("unsupervised", "adversarial", "nothing")
-"""Alignments that are used although no words were held out to test them: the two searches without known pairs test
-their map themselves, and with `nothing`, the user states that the vectors are already in one space."""
+"""Alignments that are used even if no words were held out to test them. The two searches without known pairs test their
+map themselves; with `nothing`, the user states that the vectors are already in one space."""
 
 _TEXT_ALONE = (
     "no dictionary: tokens are built from their spelling and from tokens in both vocabularies (%s); a "
@@ -76,7 +76,7 @@ def blended(
 ) -> Mixture:
     """Compose known and guessed meanings with source pieces and copied tokens.
 
-    If both tokenizers have the same tokens, every token is copied, because they are taken to be for one language.
+    If both tokenizers have the same tokens, every token is copied: both are assumed to be for the same language.
 
     Args:
         source_tokenizer: The model's tokenizer.
@@ -150,8 +150,8 @@ def _report_few(known: int) -> None:
     """Warn if so few meanings are known that all other tokens have the same neighbours."""
     if known <= NEIGHBOURS:
         logger.warning(
-            "the dictionary or parallel text translates only %s, and the meanings of all others are guessed from that: "
-            "give more, or leave it out",
+            "the dictionary or parallel text translates only %s, and the meanings of all others are guessed from this: "
+            "give more of it, or none",
             "one token" if known == 1 else f"{known} tokens",
         )
 
@@ -159,15 +159,15 @@ def _report_few(known: int) -> None:
 def _reliable_space(inputs: Inputs) -> TokenSpace | None:
     """Return aligned vectors of both languages; None, with a message, if they cannot be aligned or are unreliable.
 
-    They are never used together with a dictionary or parallel text, even if these translate nothing (`replaced_by`
-    below). If only text is given, aligning vectors is an attempt that the user did not request, so its failure is
-    reported as a single line of information, not as a warning.
+    Aligned vectors are never used together with a dictionary or parallel text, even if these translate nothing
+    (`replaced_by` below). If only text is given, the user did not request an alignment, so a failed attempt is logged
+    as information, not as a warning.
     """
     evidence = inputs.evidence
     if inputs.translations:
         logger.warning(
             "the dictionary or parallel text translates no token, so it is not used: tokens are built from "
-            "neighbours in both vocabularies; check that it is for this language, and spelled like the text"
+            "neighbours in both vocabularies; check that it is for this language and spelled like the text"
         )
         return None
     for_alignment = (evidence.source_corpus, evidence.source_vectors, evidence.target_vectors, evidence.rotation)
@@ -176,7 +176,7 @@ def _reliable_space(inputs: Inputs) -> TokenSpace | None:
         space = inputs.token_space(warn=not is_attempt)
     except EvidenceError as error:
         if is_attempt:
-            reason = str(error).partition(":")[0]  # without its advice, which _TEXT_ALONE repeats
+            reason = str(error).partition(":")[0]  # without the advice, because _TEXT_ALONE gives the same
             logger.info(_TEXT_ALONE, f"aligning word vectors failed: {reason}", extra=ONCE)
         else:
             logger.warning("continuing without aligned vectors: %s", error)

@@ -3,8 +3,8 @@
 e_x = Σ_y cos(u_x, u_y) e_y / Σ_y cos(u_x, u_y) over the shared tokens y, with the rows u of the embedding of a smaller
 model that already has the target tokenizer (Ostendorff and Rehm, 2023). Shared tokens are copied.
 
-Every shared token has a weight in every row, so the mixture would be a dense matrix of many gigabytes. But a cosine is
-a product of unit rows û, so the sum equals û_x (Σ_y û_y e_yᵀ), with the same matrix [d' × d] for all tokens.
+Every shared token has a weight in every row, so the mixture would be a dense matrix of many gigabytes. However, a
+cosine is a product of unit rows û, so the sum equals û_x (Σ_y û_y e_yᵀ), with the same matrix [d' × d] for all tokens.
 """
 
 from __future__ import annotations

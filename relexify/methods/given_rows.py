@@ -66,12 +66,15 @@ def given_rows(
     ids = [id for id, token in enumerate(target.tokens) if token in rows.index and not special_tokens.known[id]]
     if not ids:
         raise EvidenceError(
-            f"none of the {len(rows):,} rows is spelled like a target token, such as {target.tokens[-1]!r}: name the "
+            f"none of the {len(rows):,} rows has the name of a target token, such as {target.tokens[-1]!r}: name the "
             "rows by the tokens of the tokenizer (`tokenizer`)"
         )
     names = [target.tokens[id] for id in ids]
     if output is not None and (missing := [name for name in names if name not in output.index]):
-        raise InputError(f"{len(missing):,} tokens, {missing[0]!r} among them, have no row of the output embedding")
+        raise InputError(
+            f"{len(missing):,} tokens, for example {missing[0]!r}, have no row of the output embedding: add them to "
+            "`output_vectors`"
+        )
     output_rows = None if output is None else output.lookup(names)
     precomputed = PrecomputedRows(np.array(ids), rows.lookup(names), output_rows)
     mixture = first_of(special_tokens, shared(source, target), method="given-rows")
@@ -81,7 +84,7 @@ def given_rows(
 def _build(inputs: Inputs) -> Initialisation:
     options = inputs.own_options(GivenRowsOptions)
     if inputs.evidence.target_vectors is None:
-        raise InputError("there are no rows of the target tokens: give `target_vectors`")
+        raise InputError("rows of the target tokens are missing: give `target_vectors`")
     return given_rows(
         inputs.source,
         inputs.target,

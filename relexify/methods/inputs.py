@@ -1,4 +1,4 @@
-"""Inputs of a method: tokenizers, evidence and options; whatever is slow is computed when a method first needs it."""
+"""Inputs of a method: tokenizers, evidence and options. Slow inputs are computed when a method first needs them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = ["Inputs"]
 OwnOptions = TypeVar("OwnOptions")
 
 _BLOCK = 4_096
-"""Rows of an embedding that are read at once for their mean."""
+"""Number of rows of an embedding that are read at once to compute their mean."""
 
 _SpaceKey = tuple[Subwords, bool, WordComposition, bool, bool]
 """The arguments of `token_space` that affect its result."""
@@ -68,20 +68,20 @@ class Inputs:
         target: The target language's tokenizer.
         evidence: Texts, dictionary, parallel text and vectors.
         read_embedding: Returns the model's input embedding [tokens × d].
-        read_rows: Returns some of its rows, by a slice or their ids; without it, they are taken from the whole.
-        read_output: Returns the output embedding [tokens × d] of a model that has one apart from the input embedding.
+        read_rows: Returns rows of the input embedding by a slice or by ids; if None, the whole embedding is read.
+        read_output: Returns the output embedding [tokens × d]; None if it is tied to the input embedding.
         read_donor: Returns the tokenizer and the input embedding [tokens × d'] of a model of the target language.
         read_model: Returns the model itself, for methods that run it.
         neighbours: k of WECHSEL.
         temperature: τ of WECHSEL.
-        aligned_by: What aligns word vectors.
-        adversarial: How a map is searched for if no known pairs align word vectors.
-        vectors: How word vectors are trained.
-        overrides: Source token by target token, both spelled out.
+        aligned_by: The evidence or search that aligns word vectors.
+        adversarial: Options of the search for a map if word vectors are aligned without known pairs.
+        vectors: Options of the training of word vectors.
+        overrides: Source token by target token, both by their spelling.
         options: The method's own options, an instance of `Method.options`.
-        keep_source: Whether the target vocabulary extends that of the source, whose rows are kept.
+        keep_source: Whether the target vocabulary extends the source vocabulary, so that source rows are kept.
         seed: Random seed.
-        device: Where to search.
+        device: The device for nearest-neighbour search.
     """
 
     source: PreTrainedTokenizerFast
@@ -104,7 +104,7 @@ class Inputs:
     keep_source: bool = False
     seed: int = 0
     device: str = field(default="cpu", metadata=NO_EFFECT)
-    # Shared with the copies that `at` returns alone: a space depends on all fields but neighbours and temperature.
+    # Shared only with the copies that `at` returns: a space depends on all fields except neighbours and temperature.
     _spaces: dict[_SpaceKey, TokenSpace] = field(default_factory=dict, init=False, compare=False, metadata=NO_EFFECT)
 
     def at(self, neighbours: int, temperature: float) -> Inputs:
@@ -114,23 +114,23 @@ class Inputs:
         return other
 
     def own_options(self, kind: type[OwnOptions]) -> OwnOptions:
-        """Return the method's own options by their type, which is that of `Method.options`.
+        """Return the method's own options; `kind` is their type, as in `Method.options`.
 
         Raises:
-            TypeError: They are of another type.
+            TypeError: The options are of another type.
         """
         if not isinstance(self.options, kind):
             raise TypeError(f"the options of the method are of type {type(self.options).__name__}, not {kind.__name__}")
         return self.options
 
     def keep_rows(self, mixture: Mixture) -> Mixture:
-        """Return a mixture with the rows of the source vocabulary copied, if the vocabulary is extended."""
+        """If the vocabulary is extended, copy the rows of the source vocabulary in a mixture."""
         if not self.keep_source:
             return mixture
         return first_of(kept(self.source, self.target), mixture, method=mixture.method)
 
     def keep_added(self, precomputed: PrecomputedRows | None) -> PrecomputedRows | None:
-        """Return precomputed rows without those of the source vocabulary, if the vocabulary is extended."""
+        """If the vocabulary is extended, remove the rows of the source vocabulary from precomputed rows."""
         if not self.keep_source or precomputed is None:
             return precomputed
         added = precomputed.ids >= len(vocabulary_of(self.source))
@@ -139,7 +139,7 @@ class Inputs:
 
     @property
     def translations(self) -> list[InputKind]:
-        """The inputs with translations that are given."""
+        """The given inputs that contain translations."""
         given = {"dictionary": self.evidence.lexicon, "bitext": self.evidence.bitext}
         return [kind for kind in TRANSLATIONS if given[kind] is not None]
 
@@ -154,7 +154,7 @@ class Inputs:
 
     @property
     def map_search(self) -> AdversarialTraining:
-        """How a map between two spaces is searched for without known pairs."""
+        """Options of the search for a map between two spaces without known pairs."""
         if self.aligned_by != "adversarial":
             return self.adversarial
         return replace(self.adversarial, frequency_map=False, principal_axes=False)
@@ -165,7 +165,7 @@ class Inputs:
         return self.read_embedding()
 
     def centred_rows(self, ids: np.ndarray) -> np.ndarray:
-        """Return rows of the model's input embedding [n × d] less the mean of all; few are in memory at once."""
+        """Return rows of the model's input embedding [n × d] minus the mean of all rows, with few rows in memory."""
         read = self.read_rows or self.embedding.__getitem__
         picked = read(ids)
         total, count = np.zeros(picked.shape[1]), 0
@@ -182,10 +182,10 @@ class Inputs:
 
     @cached_property
     def donor_vectors(self) -> SubwordVectors:
-        """Rows of a donor model for the target tokens that its vocabulary has too; special tokens have none.
+        """Rows of the donor model for target tokens that are also in its vocabulary, except special tokens.
 
         Raises:
-            InputError: There is no donor.
+            InputError: No donor was given.
         """
         if self.read_donor is None:
             raise InputError("there is no model of the target language to read rows from: give `donor`")
@@ -218,10 +218,10 @@ class Inputs:
 
     @cached_property
     def scored_pairs(self) -> np.ndarray:
-        """The pairs of parallel text that occur in text to score on, as indices of the lines that are used, int64 [n].
+        """Indices of the pairs of parallel text that also occur in text to score on, among the used lines, int64 [n].
 
         Raises:
-            EvidenceError: All pairs do.
+            EvidenceError: All pairs occur in text to score on.
         """
         evidence = self.evidence
         if evidence.bitext is None:
@@ -235,12 +235,12 @@ class Inputs:
 
     @cached_property
     def target_token_vectors(self) -> SubwordVectors:
-        """Vectors of the target tokens, trained on the corpus cut into them."""
+        """Vectors of the target tokens, trained on the corpus split into these tokens."""
         return token_vectors(self.evidence.corpus, self.target, self._vector_training)
 
     @cached_property
     def target_subwords(self) -> SubwordVectors:
-        """Vectors of the target tokens, composed from word vectors of the target language, in a space of their own."""
+        """Vectors of the target tokens, composed from word vectors of the target language, in their original space."""
         return subword_vectors(self.target, read_target_vectors(self.evidence, self._vector_training), "auto")
 
     def word_vectors(self, *, warn: bool = True) -> tuple[WordVectors, WordVectors, TokensInSpace | None]:
@@ -260,16 +260,16 @@ class Inputs:
         """Return vectors of source and target tokens in one space.
 
         Args:
-            subwords: How tokens are composed, see `subword_vectors`.
-            with_dictionary: Whether a dictionary may align the word vectors; otherwise all identical words do, however
-                short, as in RAMEN.
-            words: Which words tokens are composed from, and how they are weighted; None for all, by frequency.
-            weighted: Whether a word counts by its frequency; if not, all words count alike.
-            unit_length: Whether words, and tokens of the model's own embedding, count with unit length.
-            warn: Whether to warn of missing evidence and of vectors that it does not align.
+            subwords: How vectors of tokens are composed, see `subword_vectors`.
+            with_dictionary: Whether a dictionary may align the word vectors; otherwise, all identical words align them,
+                however short, as in RAMEN.
+            words: The words that tokens are composed from, and their weights; None for all words, by frequency.
+            weighted: Whether words are weighted by frequency; if not, equally.
+            unit_length: Whether vectors of words, and of tokens of the model's own embedding, are scaled to length 1.
+            warn: Whether to warn if evidence is missing, or if it does not align the vectors.
 
         Raises:
-            EvidenceError: There is nothing to align the vectors by.
+            EvidenceError: There is no evidence to align the vectors with.
         """
         used = words or WordComposition()
         key = (subwords, with_dictionary, used, weighted, unit_length)
@@ -306,7 +306,7 @@ class Inputs:
             tokens = compose(self.source, source, used.source_frequencies)
         else:
             tokens = tokens_in_space(source)
-            if unit_length:  # dot products need one scale on both sides
+            if unit_length:  # dot products need the same scale on both sides
                 tokens = replace(tokens, matrix=normalise_rows(tokens.matrix))
         space = TokenSpace(tokens, compose(self.target, target, used.target_frequencies), rotation)
         self._spaces[key] = space
@@ -314,7 +314,7 @@ class Inputs:
 
 
 def _paragraphs(text: Corpus | None) -> Iterator[str]:
-    """Yield the paragraphs of held-out text. Empty text yields none here: it is an error only where it is scored."""
+    """Yield the paragraphs of held-out text; none for empty text, which is an error only where it is scored."""
     if text is None:
         return
     with suppress(NoText):

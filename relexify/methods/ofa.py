@@ -1,11 +1,11 @@
 """OFA: neighbours in multilingual word vectors, in a factorised embedding (Liu et al., 2024).
 
 u_x is the mean of the vectors of the words that contain x. Shared tokens are copied. For the others,
-e_x = Σ_y softmax(cos(u_x, u_y) / τ) e_y over the k nearest source tokens y; tokens without a u_x get a random row, with
+e_x = Σ_y softmax(cos(u_x, u_y) / τ) e_y over the k nearest source tokens y. Tokens without u_x get a random row with
 the mean and variance of the source rows.
 
 With a rank r, the embedding is first factorised by a truncated SVD, E ≈ F P with F [tokens × r] and P [r × d]. The same
-mixture is applied to the coordinates F, and random coordinates have their mean and variance; the rows are those of
+mixture is applied to the coordinates F; random coordinates have the mean and variance of F. The target rows are
 F_target P.
 """
 

@@ -1,7 +1,7 @@
 """Tokenizer transplantation by orthogonal matching pursuit (Goddard and Fernandes Neto, 2025).
 
-A target token's row in a donor model is approximated by the rows of k shared tokens there, u_x ≈ Σ_y a_xy u_y. They are
-chosen greedily: each step adds the row with the largest product with the residual of u_x, and fits all coefficients
+A target token's row in a donor model is approximated by the donor's rows of k shared tokens, u_x ≈ Σ_y a_xy u_y. They
+are chosen greedily: each step adds the row with the largest product with the residual of u_x, and fits all coefficients
 again by least squares. The same signed coefficients mix the rows of the source model: e_x = Σ_y a_xy e_y.
 """
 
@@ -26,9 +26,9 @@ from relexify.tokens import AnyVocabulary, vocabulary_of
 __all__ = ["MatchingPursuit", "matching_pursuit", "omp"]
 
 _BATCH = 32
-"""Number of tokens that a process computes at a time: a tenth of a second."""
+"""Number of tokens that a process computes at a time: a tenth of a second of work."""
 _DEPENDENT = 1e-6
-"""Share of a squared norm below which the residual of a row is only rounding error."""
+"""A residual whose share of the squared norm is below this counts as rounding error."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
     coefficients = np.empty((len(signals), count))
     starts = range(0, len(signals), _BATCH)
     batches = (signals[start : start + _BATCH] for start in starts)
-    # Worker processes use one thread each, and products with another number of threads may differ in their last bits.
+    # Worker processes use one thread each. The main process must too, because the number of threads may change the last
+    # bits of products.
     with track("matching pursuit", len(signals)) as advance, threadpool_limits(limits=1, user_api="blas"):
         results = map_in_order(_Pursuit(shared, products, count), batches)
         for start, (indices, factors) in zip(starts, results, strict=True):
@@ -116,13 +117,13 @@ def matching_pursuit(signals: np.ndarray, atoms: np.ndarray, count: int) -> tupl
 class _Pursuit:
     """Matching pursuit for a batch of signals.
 
-    Only the products of atoms with one another and with the signals are needed. Let q_t be the directions of the chosen
+    Only the products of atoms with each other and with the signals are needed. Let q_t be the directions of the chosen
     atoms, orthogonalised one after another. The products of all atoms with q_t follow from their products with atom t
     and with the previous directions, so a step costs O(mt) instead of O(md).
 
     Attributes:
         atoms: [m × d].
-        products: Products of the atoms with one another [m × m].
+        products: Products of the atoms with each other [m × m].
         count: Number of atoms per signal, k ≤ m.
     """
 
@@ -132,8 +133,8 @@ class _Pursuit:
 
     def __call__(self, signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the atoms of every signal [n × k], int64, and their coefficients [n × k], float64."""
-        # Imported here, because importing them is slow and validating options does not need them. BLAS calls and
-        # methods take half as long as numpy's operators, which matters for short arrays.
+        # Imported here, because the import is slow and validating options does not need it. On short arrays, BLAS calls
+        # and array methods take half as long as numpy's operators.
         from scipy.linalg import solve_triangular
         from scipy.linalg.blas import isamax, saxpy
 

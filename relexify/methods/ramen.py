@@ -60,7 +60,7 @@ def ramen_vectors(
     """Mix tokens by a sparsemax over the whole source vocabulary in aligned vectors (Eq. 3).
 
     Args:
-        source: Vectors of the source tokens: averages of their words' vectors (Eq. 4); tokens without one are not used.
+        source: Vectors of the source tokens: averages of word vectors (Eq. 4); tokens without a vector are not used.
         target: Vectors of the target tokens, in the same space.
         overrides: Source token by target token, as in `special`.
         device: The device to multiply on: `"cpu"` or a torch device.
@@ -80,7 +80,7 @@ def ramen_vectors(
 
 
 def ramen_random(source_tokenizer: AnyVocabulary, target_tokenizer: AnyVocabulary) -> Mixture:
-    """Leave every row empty, also of special tokens, so that it is drawn from N(0, 1/d²) during grafting (Table 3)."""
+    """Leave all rows empty, even of special tokens; they are drawn from N(0, 1/d²) during grafting (Table 3)."""
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
     return empty_mixture(source, target, method="ramen-random", fallback=Fallback.NARROW)
 

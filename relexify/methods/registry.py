@@ -16,8 +16,8 @@ A method is one file in this package: a pure function with the paper's equation,
         build=lambda inputs: mean(inputs.source, inputs.target),
     ))
 
-A mixture has few weights per row: what is the same for all tokens without evidence is not a row, but a `Fallback`.
-Commands, recipes, comparisons and `rx.methods` read the registry and the package; nothing else has to change.
+Mixtures are sparse: tokens without evidence have empty rows, and a `Fallback` says how to fill all of them. Commands,
+recipes, comparisons and `rx.methods` read the registry and the package; nothing else has to change.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ InputKind = Literal[
     "neighbours",
     "overrides",
 ]
-"""The inputs of a method, besides the two tokenizers and text in the target language:
+"""The inputs of a method, in addition to the two tokenizers and text in the target language:
 
 - vectors: aligned word vectors of both languages, from files, from text, or from the model's embedding
-- target vectors: word vectors of the target language alone
+- target vectors: word vectors of only the target language
 - dictionary: a bilingual dictionary
 - bitext: parallel text
 - source text: text in the source model's language
 - token vectors: vectors of the target tokens by their spelling
 - donor: a model of the target language
-- embedding: rows of the source model, which are combined into precomputed rows
-- model: the source model itself, which is run
+- embedding: rows of the source model, to combine into precomputed rows
+- model: the source model itself, to run it
 - neighbours: the options k and τ
-- overrides: single tokens that are copied from source tokens by name
+- overrides: tokens to copy from named source tokens
 """
 
 TRANSLATIONS: tuple[InputKind, ...] = ("dictionary", "bitext")
@@ -77,8 +77,8 @@ class Initialisation:
 
     Attributes:
         mixture: How every target token is mixed from source tokens.
-        precomputed: Rows that are not mixtures of source rows, in place of the mixture's.
-        rotation: The vector alignment that the mixture rests on, if any.
+        precomputed: Rows that are not mixtures of source rows; they replace rows of the mixture.
+        rotation: The vector alignment that the mixture is based on, if any.
     """
 
     mixture: Mixture
@@ -87,12 +87,12 @@ class Initialisation:
 
 
 class TokenizerTraining(Protocol):
-    """Trains the target tokenizer of a method that has a vocabulary of its own."""
+    """Trains the target tokenizer of a method that defines its own vocabulary."""
 
     def __call__(
         self, source: PreTrainedTokenizerFast, evidence: Evidence, *, vocab_size: int, options: Any
     ) -> PreTrainedTokenizerFast:
-        """Return a tokenizer with the special tokens of the source model's; `options` are the method's own."""
+        """Return a tokenizer with the special tokens of `source`; `options` are the method's own."""
         ...
 
 
@@ -104,18 +104,19 @@ class Method:
         becomes: What a target token becomes, in one line.
         evidence: The evidence that it needs or uses, for help and documentation.
         paper: The paper that describes it.
-        build: Returns the mixture; or an `Initialisation`, if there are also precomputed rows or a rotation.
-        without_translations: What it becomes if there is neither a dictionary nor parallel text; as `becomes` if empty.
+        build: Returns the mixture, or an `Initialisation` if there are also precomputed rows or a rotation.
+        without_translations: What a token becomes without dictionary and parallel text; if empty, as in `becomes`.
         needs: Required inputs.
         uses: Optional inputs.
-        replaced_by: By optional input, the inputs beside which it is not used.
-        train_tokenizer: Trains the target tokenizer; if None, it is trained like the source model's.
+        replaced_by: For an optional input, the inputs that make it unused.
+        train_tokenizer: Trains the target tokenizer; if None, a tokenizer of the same type as the source model's is
+            trained.
         fresh_inner: Whether the inner parameters are drawn at random too.
         unigram_prior: The default of `Transfer.unigram_prior`: whether the grafted model gets the unigram distribution
             of the text. It is off for the methods of papers, which have no such step.
         is_baseline: Whether it is a baseline, which uses no evidence about the target language.
         revision: Raise it when `build` gives another result for the same inputs, so that cached mixtures are rebuilt.
-        options: A dataclass of the method's own options, which validates them when it is created.
+        options: A dataclass with the method's own options; it validates them when it is created.
     """
 
     becomes: str
@@ -134,12 +135,12 @@ class Method:
     options: type[DataclassInstance] | None = None
 
     def takes(self, kind: InputKind, *, beside: Collection[InputKind] = ()) -> bool:
-        """Whether the method needs or uses an input if it also has those of `beside`."""
+        """Whether the method needs or uses an input if it also has the inputs `beside`."""
         replaced = any(other in beside for other in self.replaced_by.get(kind, ()))
         return kind in self.needs or (kind in self.uses and not replaced)
 
     def initialise(self, inputs: Inputs) -> Initialisation:
-        """Build the initialisation; unlike `build`, always as an `Initialisation`, and with the rows to keep."""
+        """Call `build`, and return an `Initialisation` that keeps the source rows if the vocabulary is extended."""
         built = self.build(inputs)
         if not isinstance(built, Initialisation):
             built = Initialisation(built)
@@ -147,4 +148,4 @@ class Method:
 
 
 METHODS: Registry[Method] = Registry("method")
-"""The initialisations, by the name that `Transfer.method` has."""
+"""All methods, by the name in `Transfer.method`."""

@@ -52,7 +52,7 @@ def wechsel(
         subwords: Compute token vectors from `"ngrams"` (section 3.1) or from the `"words"` that contain the tokens
             (Appendix D); `"auto"` uses n-grams on each side that has them.
         source_frequencies: Word frequencies of the source language, for `"words"`; if None, the vectors' counts.
-        target_frequencies: Word frequencies of the target language, likewise.
+        target_frequencies: The same for the target language.
         top_words: For `"words"`, use only this number of the most frequent words.
         device: The device to search on: `"cpu"` or a torch device.
     """
@@ -85,7 +85,7 @@ def vector_neighbours(
 def weigh_neighbours(
     found: Neighbours, source: SubwordVectors, target: SubwordVectors, *, temperature: float = 0.1
 ) -> Mixture:
-    """Mix every target token from its neighbours, weighted by softmax(cosine / τ); tokens without any remain empty."""
+    """Mix target tokens from their neighbours, weighted by softmax(cosine / τ); without neighbours, rows stay empty."""
     weights = softmax_weights(found.similarities, temperature)
     shape = (len(target.vocabulary), len(source.vocabulary))
     matrix = rows_to_csr(found.rows, found.columns, weights, shape)

@@ -67,7 +67,7 @@ def mixture_of_weights(
 
 
 def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
-    """Take each row from the first mixture that has evidence for it; the fallback is that of the last mixture."""
+    """Take each row from the first mixture that has evidence for it, and the fallback from the last mixture."""
     _validate_same_vocabularies(mixtures)
     name = method or " > ".join(mixture.method for mixture in mixtures)
     return replace(reduce(_fill_gaps, mixtures), method=name, fallback=mixtures[-1].fallback)
@@ -76,7 +76,7 @@ def first_of(*mixtures: Mixture, method: str | None = None) -> Mixture:
 def blend(*parts: tuple[float, Mixture]) -> Mixture:
     """Return the weighted sum of mixtures.
 
-    In each row, the weights are renormalised over the mixtures that have evidence for it. The fallback is that of the
+    In each row, the weights are renormalised over the mixtures that have evidence for it. The fallback comes from the
     last mixture.
     """
     mixtures = [mixture for _, mixture in parts]
@@ -90,7 +90,7 @@ def blend(*parts: tuple[float, Mixture]) -> Mixture:
         (scipy.sparse.diags_array(scale) @ mixture.weights for scale, mixture in zip(scales, mixtures, strict=True)),
         start=scipy.sparse.csr_array(mixtures[0].weights.shape, dtype=np.float64),
     )
-    # A row for which only one mixture has evidence keeps its origin there; with several, its origin is MIXED.
+    # If only one mixture has evidence for a row, the row keeps the origin of that mixture; otherwise, it becomes MIXED.
     in_one_mixture = known.sum(axis=0) == 1
     first_origin = np.stack([mixture.origin for mixture in mixtures])[known.argmax(axis=0), np.arange(known.shape[1])]
     origin = np.full(known.shape[1], Origin.MIXED, dtype=np.uint8)
@@ -106,7 +106,7 @@ def blend(*parts: tuple[float, Mixture]) -> Mixture:
 
 
 def _fill_gaps(above: Mixture, below: Mixture) -> Mixture:
-    """Fill the empty rows of `above` with those of `below`."""
+    """Fill the empty rows of `above` with the rows of `below`."""
     gaps = ~above.known
     weights = above.weights + scipy.sparse.diags_array(gaps.astype(np.float32)) @ below.weights
     return _rebuild(weights, np.where(gaps, below.origin, above.origin), above.method, above)
@@ -124,7 +124,7 @@ def _validate_same_vocabularies(mixtures: Sequence[Mixture]) -> None:
         if mixture.weights.shape != mixtures[0].weights.shape:
             raise VocabularyError(
                 f"mixtures of {mixtures[0].weights.shape} and {mixture.weights.shape} tokens cannot be composed: "
-                "make both from the same two tokenizers"
+                "build both from the same two tokenizers"
             )
         validate_same_tokens("source", mixture.source_tokens, mixtures[0].source_tokens)
         validate_same_tokens("target", mixture.target_tokens, mixtures[0].target_tokens)

@@ -1,8 +1,8 @@
 """The central type: how every target token is mixed from source tokens.
 
-A Mixture is a sparse matrix W [target tokens × source tokens], so that E_target = W @ E_source. The packages below turn
-evidence into a Mixture, without a model; the packages above apply a Mixture to a model, without evidence. Embeddings
-that are not a linear mixture of source rows are `PrecomputedRows`.
+A Mixture is a sparse matrix W [target tokens × source tokens] with E_target = W @ E_source. The packages below turn
+evidence into a Mixture and need no model; the packages above apply a Mixture to a model and need no evidence.
+Embeddings that are not a linear mixture of source rows are `PrecomputedRows`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Origin(IntEnum):
     PIECES = 3
     """The mean of the source tokens that the token is split into."""
     MIXED = 4
-    """Neighbours in a vector space, or several kinds of evidence at once."""
+    """A mix of neighbours in a vector space, or of several kinds of evidence."""
 
 
 class Fallback(StrEnum):
@@ -59,7 +59,7 @@ class Fallback(StrEnum):
     NARROW = "narrow"
     """A draw from N(0, 1/d²) for embeddings of width d (RAMEN, section 5.1)."""
     FRESH = "fresh"
-    """A draw as in an untrained model: N(0, σ²) with σ from the config, usually 0.02; 0 for an output bias."""
+    """A draw as in an untrained model: N(0, σ²) with σ from the config, usually 0.02; zero for an output bias."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Mixture:
         target_tokens: Spelling of the target tokens, by id.
         source_spelling: How the source tokenizer spells tokens.
         target_spelling: How the target tokenizer spells tokens.
-        provenance: The inputs and options that it was built from, if it was loaded from a file.
+        provenance: The inputs and options that it was built from; None unless it was loaded from a file.
         fallback: How empty rows are filled during grafting.
     """
 
@@ -118,8 +118,8 @@ class Mixture:
             embeddings = embeddings.detach().float().cpu().numpy()
         if len(embeddings) < len(self.source_tokens):
             raise VocabularyError(
-                f"the embeddings have {len(embeddings)} rows and the mixture {len(self.source_tokens)} source tokens: "
-                "use the model whose tokenizer the mixture was made with"
+                f"the embeddings have {len(embeddings)} rows, but the mixture has {len(self.source_tokens)} source "
+                "tokens: use the model whose tokenizer the mixture was built with"
             )
         table = embeddings[: len(self.source_tokens)]
         rows: np.ndarray = self.weights @ table.astype(np.result_type(table, np.float32), copy=False)
@@ -128,7 +128,7 @@ class Mixture:
     def sources(self, token: int, limit: int | None = None) -> list[tuple[str, float]]:
         """Return the source tokens of a target token with their weights, the largest absolute weight first.
 
-        Of equal weights, the parts of its spelling come first, as they follow each other in it.
+        Among equal weights, parts of the token's spelling come first, in the order of their position in it.
         """
         start, end = self.weights.indptr[token], self.weights.indptr[token + 1]
         names = [self.source_tokens[column] for column in self.weights.indices[start:end]]
@@ -199,13 +199,13 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class PrecomputedRows:
-    """Given rows of the input embedding, and of an untied output embedding, which replace those of a mixture.
+    """Rows of the input embedding, and of an untied output embedding, that replace the rows of a mixture.
 
     Attributes:
         ids: The target tokens, int64 [k], distinct.
-        vectors: Their rows, float32 [k × d], in the embedding space of the model.
+        vectors: Their rows in the input embedding, float32 [k × d], in the embedding space of the model.
         output: Their rows in an output embedding that is not tied to the input embedding, float32 [k × d]; if None,
-            the rows of the mixture are used there.
+            the output embedding gets the rows of the mixture.
     """
 
     ids: np.ndarray
@@ -221,7 +221,7 @@ class PrecomputedRows:
             if not np.isfinite(rows).all():
                 raise VocabularyError("the precomputed rows hold NaN or infinity: compute them again")
         if len(np.unique(self.ids)) != len(self.ids) or (len(self.ids) and int(self.ids.min()) < 0):
-            raise VocabularyError("a token has several precomputed rows, or a negative id: give each token once")
+            raise VocabularyError("precomputed rows have a repeated or negative id: give each token once")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -236,7 +236,7 @@ def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str
         expected: Tokens of a tokenizer or of another mixture, by id; as many as in `found`.
 
     Raises:
-        VocabularyError: They differ.
+        VocabularyError: The tokens differ.
     """
     if found is expected or list(found) == list(expected):
         return
@@ -244,13 +244,13 @@ def validate_same_tokens(side: str, found: Sequence[str], expected: Sequence[str
     differing = [f"{id}: {one!r} and {other!r}" for id, (one, other) in enumerate(pairs) if one != other]
     shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
     raise VocabularyError(
-        f"the mixture was made for other {side} tokens ({len(differing)} of {len(found)} ids differ; {shown}): "
-        "make it with the tokenizers it is used with"
+        f"the mixture was built for other {side} tokens ({len(differing)} of {len(found)} ids differ; {shown}): "
+        "build it with the tokenizers that it is used with"
     )
 
 
 def _bytes_of(form: TokenForm) -> bytes:
-    """Return the text of a token with the space before it; also a part of a character is a part of these bytes."""
+    """Return the text of a token with the space before it, as bytes, because a token may be a part of a character."""
     return form.surface.encode("utf-8", "surrogateescape")
 
 
@@ -263,8 +263,8 @@ def _validate_fields(metadata: Mapping[str, Any]) -> None:
         raise ValueError("method is not a name")
     if not isinstance(metadata["provenance"], dict | None):
         raise ValueError("provenance is not an object")
-    # Encoding raises a ValueError for lone surrogates, which no tokenizer contains. The provenance is excluded, because
-    # file names that are not UTF-8 contain them.
+    # Encoding raises a ValueError for lone surrogates, which no tokenizer contains. The provenance may contain them,
+    # because file names need not be UTF-8, so it is excluded.
     json.dumps({**metadata, "provenance": None}, ensure_ascii=False).encode()
 
 

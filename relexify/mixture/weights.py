@@ -11,9 +11,9 @@ from relexify.neighbours import largest_products
 __all__ = ["rows_to_csr", "softmax_weights", "sparsemax_products", "sparsemax_weights"]
 
 _FIRST_CANDIDATES = 64
-_GROWTH = 8
+_GROWTH = 8  # factor by which the number of candidates is increased
 _MAX_PRODUCTS = 1 << 24
-"""Products in memory at a time: 2^24 float32 numbers are 64 MiB."""
+"""Maximum number of products in memory: 2^24 float32 values are 64 MiB."""
 
 
 def softmax_weights(similarities: np.ndarray, temperature: float) -> np.ndarray:
@@ -55,7 +55,7 @@ def sparsemax_weights(scores: np.ndarray) -> np.ndarray:
 
 
 def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "cpu") -> scipy.sparse.csr_array:
-    """Return sparsemax(queries @ keys.T) along each row, without computing the whole matrix at once.
+    """Return sparsemax(queries @ keys.T) along each row; the whole product is never in memory.
 
     Only the largest products of a row have weights above 0. The number of candidates of a row is increased until the
     smallest candidate has weight 0. All smaller products then have weight 0 too, so the result is exact.
@@ -66,7 +66,7 @@ def sparsemax_products(queries: np.ndarray, keys: np.ndarray, *, device: str = "
         device: `"cpu"`, or a torch device such as `"cuda"`.
 
     Returns:
-        float64 [n × m].
+        Weights, float64 [n × m].
     """
     result = scipy.sparse.csr_array((len(queries), len(keys)), dtype=np.float64)
     remaining, candidates = np.arange(len(queries)), min(_FIRST_CANDIDATES, len(keys))

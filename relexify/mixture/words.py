@@ -1,7 +1,7 @@
-"""The whole words of a mixture, and how much of each comes from its own spelling.
+"""The whole words of a mixture, and how much of each word comes from its own spelling.
 
-A mixture records weights, but not the evidence behind each of them. The spelling of a source token, however, shows
-whether it is a part of the word itself, like source pieces, or another token, like translations and neighbours.
+A mixture records weights, but not the evidence for each weight. The spelling of a source token, however, shows whether
+it is a part of the word itself (a source piece) or not (a translation or a neighbour).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def words_of(mixture: Mixture) -> list[int]:
     """Return the ids of the target tokens that are whole words, judging by their spelling, without special tokens.
 
     A whole word consists of at least three letters after a space, or of any number of letters in a script without
-    spaces. If there are no such tokens, shorter words are returned; without these, all tokens. They are ordered by id:
-    trained tokenizers sort tokens by merge order or by score, so frequent ones come first.
+    spaces. If there are no such tokens, shorter words are returned; if there are none of these either, all tokens. They
+    are ordered by id: trained tokenizers sort tokens by merge order or by score, so frequent tokens come first.
     """
     ids = [int(id) for id in np.flatnonzero(mixture.origin != Origin.SPECIAL)]
     forms = {id: mixture.target_spelling.read(mixture.target_tokens[id]) for id in ids}
@@ -49,7 +49,7 @@ def spelling_shares(mixture: Mixture, ids: list[int]) -> np.ndarray:
 
 
 def is_part_of(source: TokenForm, word: TokenForm) -> bool:
-    """Whether a source token is a part of a word: its start if the token follows a space, otherwise any substring.
+    """Whether a source token is a part of a word: its beginning if the token follows a space, else any substring.
 
     Case and marks are ignored, because some tokenizers remove them. A space is a part of every word.
     """
@@ -62,7 +62,7 @@ def is_part_of(source: TokenForm, word: TokenForm) -> bool:
 
 
 def _is_long(text: str) -> bool:
-    """Whether a word has enough letters; each letter of a Hangul syllable is counted."""
+    """Whether a word has enough letters; a Hangul syllable counts as two or three letters."""
     return is_unspaced(text[:1]) or len(unicodedata.normalize("NFD", text)) >= LETTERS
 
 

@@ -2,8 +2,9 @@
 
 As on a CPU (`search.py`), a bound ε on the error of the first pass determines which products must be computed exactly:
 if t is the k-th largest approximate product of a row, a key below t − 2ε is not one of the k nearest. Here, exact
-products are computed for a fixed number of candidates in every row, and for the whole row if that number is too small,
-or not smaller than the row. Duplicate rows are searched separately, because finding them would take longer.
+products are computed for a fixed number of candidates in every row; they are computed for the whole row if there may be
+more candidates, or if the row is not longer. Each duplicate row is searched again, because finding duplicates would
+take longer.
 
 All queries and keys are on the device; the memory for everything else depends neither on their number nor on k.
 """
@@ -24,11 +25,11 @@ __all__ = ["largest_on", "nearest_on"]
 BLOCK_BYTES = 768 << 20
 """Bytes of products in memory at a time; the float64 copies of keys take additional memory."""
 CANDIDATES = 2
-"""Candidates with exact products, for each of the k neighbours."""
+"""Number of candidates with exact products, per neighbour."""
 FEWEST_CANDIDATES = 16
 """Minimum number of candidates with exact products, for every query."""
 _PREPARED_ROWS = 65_536
-"""Keys that are prepared for the first pass at a time."""
+"""Number of keys that are prepared for the first pass at a time."""
 _ALIGNED = 8
 """In the first pass, the width of keys is padded to a multiple of this number."""
 _ROUNDED_INPUTS = 3 * 2.0**-10
@@ -71,12 +72,12 @@ def _memory_reported(device: str) -> Iterator[None]:
 
 def _uploaded(matrix: np.ndarray, device: str, name: str) -> torch.Tensor:
     """Return a matrix in float32 on a device."""
-    with np.errstate(over="ignore"):  # numbers that overflow to infinity are reported below
+    with np.errstate(over="ignore"):  # overflow to infinity is reported below
         rows = torch.from_numpy(np.ascontiguousarray(matrix, dtype=np.float32)).to(device)
     nonfinite = int((~rows.isfinite().all(dim=1)).sum())
     if nonfinite:
         raise InputError(
-            f"{nonfinite:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
+            f"{nonfinite:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: remove them"
         )
     return rows
 
@@ -151,7 +152,7 @@ def _largest_of_candidates(
         columns: Their columns [n × c].
         errors: The largest possible error of each row [n].
     """
-    # In these rows even the smallest candidate is within the margin, so keys that are not candidates may be too.
+    # In these rows, even the smallest candidate is within the margin, so keys outside the candidates may be too.
     open_rows = (scores[:, -1].float() >= scores[:, k - 1].float() - 2 * errors).nonzero()[:, 0]
     columns = columns.sort(dim=1).values
     exact = torch.empty(columns.shape, dtype=torch.float32, device=keys.device)
@@ -173,7 +174,7 @@ def _largest_scores(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, tor
     """Return the `count` largest scores of every row, and their columns.
 
     Columns are divided into groups. The `count` largest scores are all in the `count` groups with the largest maxima,
-    so most scores are read only once, to compute these maxima. `topk` on whole rows would read them several times.
+    so most scores are read only once, to compute the maxima. `topk` on whole rows would read them several times.
     """
     groups, rest = divmod(scores.shape[1], _GROUP)
     if not _has_groups(scores.shape[1], count):
@@ -209,10 +210,10 @@ def _largest_of_all(
 
 
 def _block_bytes(rows: torch.Tensor) -> int:
-    """Return how many bytes of products may be in memory at a time; total memory use is up to four times that."""
+    """Return how many bytes of products may be in memory at a time; total memory use is up to four times as much."""
     if not rows.is_cuda:
         return BLOCK_BYTES
-    # Memory that torch has reserved, but does not use now, is not part of the free memory that CUDA reports.
+    # CUDA does not count memory as free that torch has reserved but does not use now.
     unused = torch.cuda.memory_reserved(rows.device) - torch.cuda.memory_allocated(rows.device)
     return min(BLOCK_BYTES, (torch.cuda.mem_get_info(rows.device)[0] + unused) // 8)
 
@@ -220,7 +221,8 @@ def _block_bytes(rows: torch.Tensor) -> int:
 class _FirstPass:
     """Approximate products of queries with all keys [m × d], and the largest possible error of each row.
 
-    Both are scaled by a factor that differs between rows, so only products of one row can be compared.
+    Products and errors of a row are scaled by the same factor, which differs between rows, so only products of the same
+    row can be compared.
 
     On an NVIDIA GPU, inputs and products are in half precision, and sums in float32: the main errors come from rounding
     inputs and products. Other devices may sum in half precision, so float32 is used for everything there.
@@ -250,7 +252,7 @@ class _FirstPass:
         errors += 2 * queries.shape[1] * torch.finfo(torch.float32).eps * lengths * self.longest
         if self.is_rounded:
             errors += _ROUNDED_INPUTS * lengths * self.longest
-        if self.type == torch.float16:  # the product is rounded, by a relative error or that of the smallest number
+        if self.type == torch.float16:  # rounding the product: a relative error, or an absolute one for tiny products
             errors += torch.finfo(torch.float16).eps * lengths * self.longest + torch.finfo(torch.float16).tiny
         padded = torch.nn.functional.pad(rounded, (0, self.keys.shape[1] - queries.shape[1]))
         return _multiply(padded, self.keys.T), errors
@@ -268,12 +270,12 @@ def _multiply(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
 
 
 def _has_half_products(keys: torch.Tensor) -> bool:
-    """Whether half precision can be used: sums are in float32, and products (at most d, as inputs are scaled) fit."""
+    """Whether half precision can be used: sums are in float32, and products, at most d for scaled inputs, fit."""
     return keys.is_cuda and keys.shape[1] < torch.finfo(torch.float16).max
 
 
 def _rounds_inputs(keys: torch.Tensor) -> bool:
-    """Whether float32 products round their inputs to TF32, which the calling program may have enabled on GPUs."""
+    """Whether float32 products round their inputs to TF32; the calling program may have enabled this on GPUs."""
     return keys.is_cuda and torch.get_float32_matmul_precision() != "highest"
 
 

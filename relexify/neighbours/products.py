@@ -1,8 +1,8 @@
 """Fast, inexact products of queries with all keys, and a bound on their error.
 
-On a CPU with instructions for dot products of 8-bit integers (ARM, and x86 with VNNI), these take a third to a fifth of
-the time of products in float32. Their only error comes from rounding the inputs, and is known for every row: with
-q = q̂ + e and k = k̂ + f,
+On a CPU with instructions for dot products of 8-bit integers (ARM, and x86 with VNNI), integer products take a third to
+a fifth of the time of products in float32. Their only error comes from rounding the inputs, and is known for every row:
+with q = q̂ + e and k = k̂ + f,
 
     |q·k − q̂·k̂| = |e·k + q̂·f| ≤ |e| |k| + |q̂| |f|
 
@@ -27,12 +27,12 @@ __all__ = ["Product", "float32_product", "int8_product"]
 Product = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """Takes queries [b × d], and returns scores [b × m], their largest possible errors [b], and factors [b].
 
-Scores are float32 or int32. A score differs by at most the error of its row from the factor of its row times the exact
-product, also if this is rounded to float32. The next call in the same thread overwrites the scores, because allocating
-memory for every block would take half as long as computing them."""
+Scores are float32 or int32. A score differs from factor · exact product by at most the error; factor and error are
+those of its row. This also holds for the exact product rounded to float32. The next call in the same thread overwrites
+the scores: allocating memory for every block would take half as long as computing them."""
 
 LEVELS = 127
-"""Largest 8-bit integer; −128 is not used, so that the range is symmetric."""
+"""The largest 8-bit integer. −128 is not used, so that the range is symmetric."""
 
 
 def float32_product(keys: np.ndarray) -> Product:
@@ -51,8 +51,8 @@ def float32_product(keys: np.ndarray) -> Product:
 def int8_product(keys: np.ndarray) -> Product | None:
     """Return the product with keys [m × d] in 8-bit integers, or None if torch has no exact one on this CPU.
 
-    All keys have the same scale. The bound is that of the key with the largest error, which a scale for every key would
-    not reduce, and the products can be compared without scaling them.
+    All keys have the same scale, so products can be compared without scaling them. The bound comes from the key with
+    the largest error; a separate scale for every key would not reduce it.
     """
     integer_product = _choose_integer_product(keys.shape[1])
     if integer_product is None:
@@ -83,8 +83,8 @@ def int8_product(keys: np.ndarray) -> Product | None:
 
 
 IntegerProduct = Callable[[np.ndarray], np.ndarray]
-"""Takes integers from −127 to 127, as float32 [b × d], and returns their products with the codes of all keys, int32 or
-float32 [b × m]."""
+"""Takes integers from −127 to 127, stored as float32 [b × d], and returns their products with the codes of all keys,
+int32 or float32 [b × m]."""
 
 
 def _choose_integer_product(width: int) -> Callable[[np.ndarray], IntegerProduct] | None:
@@ -96,10 +96,10 @@ def _choose_integer_product(width: int) -> Callable[[np.ndarray], IntegerProduct
         has_tensors = hasattr(torch, "_make_per_tensor_quantized_tensor")
         has_engine = "onednn" in torch.backends.quantized.supported_engines
         return _quantised_linear if has_tensors and has_engine else None
-    # Without oneDNN, torch computes them a hundred times more slowly.
+    # Without oneDNN, torch computes integer products a hundred times more slowly.
     if not hasattr(torch, "_int_mm") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None
-    # x86 CPUs without VNNI add pairs of products in 16 bits, and large sums saturate. Test it with the largest values.
+    # x86 CPUs without VNNI add pairs of products in 16 bits, where large sums saturate. Test this with extreme values.
     largest = torch.full((16, width), LEVELS, dtype=torch.int8)
     pairs = ((largest, largest), (largest, -largest), (-largest, largest), (-largest, -largest))
     expected = width * LEVELS**2
@@ -133,12 +133,12 @@ def _quantised_linear(codes: np.ndarray) -> IntegerProduct:
         warnings.filterwarnings("ignore", message=".*quantized tensor creation functions", category=UserWarning)
         weights = torch._make_per_tensor_quantized_tensor(torch.from_numpy(codes), 1.0, 0)
     local = threading.local()
-    # torch quantises the queries itself, to 256 levels between the smallest and the largest number. Two additional
-    # rows, of −128 and of 127, make the distance between levels 1, so that integers are not changed.
+    # torch itself quantises the queries to 256 levels between their smallest and largest value. Two additional rows, of
+    # −128 and of 127, make the distance between levels 1, so integers do not change.
     extremes = np.full((2, codes.shape[1]), [[-LEVELS - 1], [LEVELS]], dtype=np.float32)
 
     def multiply(rounded: np.ndarray) -> np.ndarray:
-        if not hasattr(local, "packed"):  # packed keys contain the buffers of a product, so threads must not share them
+        if not hasattr(local, "packed"):  # packed keys include working memory, so each thread needs its own
             local.packed = _pack(weights)
         inputs = torch.from_numpy(np.concatenate([rounded, extremes]))
         products: np.ndarray = torch.ops.quantized.linear_dynamic(inputs, local.packed, False)[:-2].numpy()
@@ -151,15 +151,15 @@ class _RowBuffer(threading.local):
     """Rows that every thread allocates once and reuses.
 
     Args:
-        width: Numbers in a row.
-        dtype: Type of the numbers.
+        width: Number of values in a row.
+        dtype: Type of the values.
     """
 
     def __init__(self, width: int, dtype: type[np.number[Any]]) -> None:
         self.memory = np.empty((0, width), dtype=dtype)
 
     def rows(self, count: int) -> np.ndarray:
-        """Return a number of rows; all calls in a thread return the same memory."""
+        """Return `count` rows; all calls in a thread return the same memory."""
         if len(self.memory) < count:
             self.memory = np.empty((count, self.memory.shape[1]), dtype=self.memory.dtype)
         return self.memory[:count]
@@ -186,9 +186,9 @@ def _pack(weights: torch.Tensor) -> object:
 def _rounding_errors(width: int) -> float:
     """Return how much float32 changes a sum of products, relative to the lengths of the factors.
 
-    To first order, a sum of d products has a relative error of at most d ε/2, in any order of summation; d ε covers the
-    remaining errors. 2 ε more cover the rounding of exact products, so that all keys with the same rounded product are
-    found.
+    To first order, a sum of d products has a relative error of at most d ε/2, in any order of summation; d ε also
+    covers higher orders. Another 2 ε cover the rounding of exact products, so that all keys with the same rounded
+    product are found.
     """
     return (width + 2) * float(np.finfo(np.float32).eps)
 

@@ -1,15 +1,15 @@
 """Exact nearest neighbours by cosine, in blocks: the matrix queries × keys is never held in memory.
 
 A first pass computes the products of a block of queries with all keys, in float32 or lower precision, with a bound ε on
-their error (`products.py`). For k keys with large approximate products, the exact ones are computed in float64. If t is
-the smallest of these, the k largest exact products are at least t, so a key whose approximate product is below t − ε is
-not among them. All other keys are candidates, and their exact products are computed too. The result is therefore
-bit-identical for all first passes.
+their error (`products.py`). For k keys with large approximate products, exact products are computed in float64. Let t
+be the smallest of them. The k largest exact products are then at least t, so a key whose approximate product is below
+t − ε is not among them. All other keys are candidates, and their exact products are computed too. The result is
+therefore bit-identical for all first passes.
 
-The columns of a block are divided into groups, and the k keys are the largest of the k groups with the largest maxima.
-Candidates are in groups whose maximum is large enough. One streaming pass for the maxima and a few small selections
-thus replace a selection over the whole row. The columns of a group are adjacent, because reading a few scores from all
-over a row takes as long as reading the whole row. Duplicate rows are searched only once.
+The columns of a block are divided into groups. The k keys above are the largest member of each of the k groups with the
+largest maxima. Candidates can only be in groups whose maximum is large enough. One pass over the scores for the maxima,
+and a few small selections, thus replace a selection over the whole row. The columns of a group are adjacent, because
+reading a few scores from all over a row takes as long as reading the whole row. Duplicate rows are searched only once.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from relexify.progress import track
 __all__ = ["available_cores", "largest_products", "nearest", "nearest_others", "normalise_rows"]
 
 BLOCK_BYTES = 48 << 20
-"""Maximum size of the similarities that one thread holds at a time. Smaller blocks stay in caches, and larger ones need
-fewer passes over the keys; twice as much took 1.15 times as long on two cores of a Xeon."""
+"""Maximum size of the similarities that one thread holds at a time. Smaller blocks stay in caches; larger blocks need
+fewer passes over the keys. Blocks of twice this size took 1.15 times as long on two cores of a Xeon."""
 LARGEST_EXPONENT = 40
-"""Queries and keys with numbers beyond 2 to this power, or all below its inverse, are scaled before the search: float32
+"""Queries and keys are scaled before the search if their largest absolute value is above 2^40 or below 2^-40: float32
 overflows at 2^128, and has fewer digits below 2^-126."""
 COPIED_BYTES = 96 << 20
-"""Maximum size of the copies of the keys that 8-bit products may take for every thread."""
+"""Maximum size, per thread, of the copies of the keys for 8-bit products."""
 GROUPS_PER_MEMBER = 4
 """Number of groups, divided by k and by the number of columns in a group. This affects only the speed."""
 PAIRS, GROUPS = 128, 16_384
-"""Number of exact products, and of groups with candidates, that are computed at a time; more do not stay in caches."""
+"""Number of exact products, and of groups with candidates, computed at a time; more do not stay in caches."""
 LARGE = 2**36
-"""Number of multiplications from which torch is used: a few seconds of work, more than importing it."""
+"""From this number of multiplications on, torch is used: they take a few seconds, longer than importing torch."""
 TRIAL_QUERIES = 64
-"""Number of queries that low precision is tried with. If all vectors are similar, it leaves all keys as candidates and
-may take 30 times as long. With fewer queries, products in float32 would be slower than in a whole block."""
+"""Number of queries on which low precision is tried. If all vectors are similar, it leaves all keys as candidates and
+may take 30 times as long. With fewer queries, float32 products would be slower per query than in a whole block."""
 
 GroupMaxima = Callable[[np.ndarray, int], np.ndarray]
-"""Takes scores [b × m] and the number of columns in a group, and returns the largest score of every group."""
+"""Takes scores [b × m] and the group size, and returns the largest score of every group [b × groups]."""
 
 
 def nearest(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +71,7 @@ def nearest(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str = "cpu
         Indices [n × k] into the keys and similarities [n × k], nearest first.
     """
     if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
-        raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
+        raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of the same width")
     if k < 1:
         raise InputError(f"at least 1 neighbour is needed, not {k}")
     if (device := resolve_device(device)) != "cpu":
@@ -95,14 +95,14 @@ def nearest_others(queries: np.ndarray, keys: np.ndarray, k: int, *, own: np.nda
         queries: [n × d].
         keys: [m × d].
         k: Number of neighbours.
-        own: The index of every query among the keys [n]; for a query that is not a key, an index greater than theirs.
+        own: The index of every query among the keys [n]; for a query that is not a key, m or more.
 
     Returns:
         As `nearest`; no columns if only one key is nonzero.
     """
     indices, similarities = nearest(queries, keys, k + 1)
-    # Remove exactly one neighbour per row: the query itself, or else the last one. The query itself is missing if it is
-    # not a key, or if more than k equal keys come before it.
+    # Remove exactly one neighbour per row: the query itself or, if it is missing, the last neighbour. The query is
+    # missing if it is not a key, or if more than k equal keys come before it.
     removed = indices == own[:, None]
     removed[~removed.any(axis=1), -1] = True
     shape = (len(indices), indices.shape[1] - 1)
@@ -114,9 +114,8 @@ def largest_products(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the largest dot product for every query; zero keys are included.
 
-    Queries and keys are read in float32; if their largest numbers are outside the range in which it multiplies without
-    overflow, they are scaled by powers of two first. Products are computed in float64, and those that are equal in
-    float32 are ordered by index.
+    Queries and keys are converted to float32; if products might overflow, they are scaled by powers of two first.
+    Products are computed in float64; products that are equal in float32 are ordered by index.
 
     Args:
         queries: [n × d].
@@ -128,14 +127,14 @@ def largest_products(
         Indices [n × k] into the keys and products [n × k], largest first.
 
     Raises:
-        InputError: Sizes do not fit, or a number is NaN or infinite, or a product overflows float32, or numbers of one
-            matrix are so different in size that float32 cannot hold them together.
+        InputError: Sizes do not match, a value is NaN or infinite, a product overflows float32, or the values of a
+            matrix differ so much in size that float32 cannot represent all of them at the same scale.
     """
     if queries.ndim != 2 or keys.ndim != 2 or queries.shape[1] != keys.shape[1]:
-        raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
+        raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of the same width")
     if not 1 <= k <= len(keys):
         raise InputError(f"{k} of {len(keys)} keys cannot be found: request 1 to {len(keys)}")
-    # The largest number of each query, and of all keys: products of one query must be comparable.
+    # Each query has its own scale, but all keys share one, because products of the same query must be comparable.
     queries, exponents = _scaled(queries, "queries", axis=1)
     keys, exponent = _scaled(keys, "keys", axis=None)
     if (device := resolve_device(device)) != "cpu":
@@ -151,24 +150,24 @@ def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     """Scale rows to unit length, float32 [n × d]; rows shorter than float32's smallest normal number become zero."""
     rows = np.asarray(matrix, dtype=np.float32)
     lengths = np.sqrt(np.einsum("nd,nd->n", rows, rows, dtype=np.float64))
-    # Shorter rows have few significant digits, and for the shortest ones, 1 / length is infinite in float32.
+    # Rows that are shorter have few significant digits, and for the shortest, 1 / length is infinite in float32.
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths >= np.finfo(np.float32).tiny)
     scaled: np.ndarray = rows * scale[:, None].astype(np.float32)
-    # For the longest rows, it is 1 / length that has few significant digits in float32.
+    # For the longest rows, 1 / length itself has few significant digits in float32, so multiply in float64.
     longest = np.flatnonzero((scale < np.finfo(np.float32).tiny) & (lengths < np.inf) & (scale > 0))
     scaled[longest] = rows[longest] * scale[longest, None]
     return scaled
 
 
 def _scaled(matrix: np.ndarray, name: str, *, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return a matrix whose products fit into float32, and the exponents e such that matrix · 2^e is the one given.
+    """Return a scaled matrix whose products fit into float32, and the exponents e: the matrix is scaled matrix · 2^e.
 
-    Matrices of ordinary numbers are returned unchanged. Powers of two change no digits.
+    Matrices with values of ordinary size are returned unchanged. Scaling by a power of two is exact.
 
     Args:
         matrix: [n × d].
-        name: What it contains, for an error.
-        axis: 1 for an exponent of each row [n × 1], None for a single one [1 × 1].
+        name: The word for its rows in messages.
+        axis: 1 for one exponent per row [n × 1], None for a single exponent [1 × 1].
     """
     highest, lowest = (extreme(axis=axis, keepdims=True, initial=0) for extreme in (matrix.max, matrix.min))
     largest = np.maximum(highest, -lowest)
@@ -200,19 +199,19 @@ def _restored(products: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 
 def _as_float32(matrix: np.ndarray, name: str) -> np.ndarray:
-    """Return a contiguous matrix in float32; reject rows that are not finite."""
-    with np.errstate(over="ignore"):  # numbers that overflow to infinity are reported below
+    """Return a contiguous matrix in float32; reject rows with NaN or infinite values."""
+    with np.errstate(over="ignore"):  # overflow to infinity is reported below
         rows = np.ascontiguousarray(matrix, dtype=np.float32)
     nonfinite = len(rows) - np.count_nonzero(np.isfinite(rows).all(axis=1))
     if nonfinite:
         raise InputError(
-            f"{nonfinite:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: leave them out"
+            f"{nonfinite:,} of {len(rows):,} {name} contain NaN or numbers that are infinite in float32: remove them"
         )
     return rows
 
 
 def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Search block by block, with one thread per core, each of which computes single-threaded products."""
+    """Search block by block, with one thread per core; products inside a thread are single-threaded."""
     size = int(np.clip(BLOCK_BYTES // (4 * len(keys)), 16, 512))
     indices = np.empty((len(queries), k), dtype=np.int64)
     similarities = np.empty((len(queries), k), dtype=np.float32)
@@ -223,28 +222,28 @@ def _search_cpu(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarr
         return len(queries[rows])
 
     def try_product(product: Product) -> tuple[float, list[np.ndarray]]:
-        product(queries[:1])  # so that the preparation, which each thread does once, is not timed
+        product(queries[:1])  # warm up: each thread prepares its memory once, which is not timed
         start = time.thread_time()
         result = _search_block(queries[: min(TRIAL_QUERIES, size)], keys, k, product, group_maxima)
         return time.thread_time() - start, [*result]
 
     is_large = len(queries) * keys.size >= LARGE
     if is_large:
-        import torch  # noqa: F401  (not in a worker, whose limit of threads would not apply to it)
+        import torch  # noqa: F401  (imported before the workers start, so that their thread limits apply to torch)
     group_maxima = _torch_maxima if is_large else _numpy_maxima
     product, cores = float32_product(keys), available_cores()
-    # In 8 bits, torch holds up to two copies of the keys for every thread. They must not take more memory than the keys
-    # or the blocks.
+    # For 8-bit products, torch holds up to two copies of the keys per thread. They must not take more memory than the
+    # keys themselves, or than `COPIED_BYTES` per thread.
     is_affordable = 2 * cores * keys.size <= max(keys.nbytes, cores * COPIED_BYTES)
     with (
         track("finding nearest neighbours", len(queries)) as advance,
         threadpool_limits(limits=1, user_api="blas"),
-        # OpenMP's number of threads is a setting of each calling thread, so every worker sets it.
+        # OpenMP's number of threads is a setting of the calling thread, so every worker sets it.
         ThreadPoolExecutor(cores, initializer=threadpool_limits, initargs=(1, "openmp")) as pool,
     ):
         if is_large and is_affordable and (integers := int8_product(keys)):
-            # Compare both on a few queries: the speed of integers depends on the CPU, and the number of candidates that
-            # they leave depends on the vectors. This also tests that torch computes what `products.py` assumes.
+            # Compare both on a few queries: the speed of integer products depends on the CPU, and the number of
+            # remaining candidates depends on the vectors. This also tests the assumptions of `products.py` about torch.
             slow, expected = pool.submit(try_product, product).result()
             fast, result = pool.submit(try_product, integers).result()
             if fast < slow and all(map(np.array_equal, result, expected)):
@@ -259,7 +258,7 @@ def _search_block(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns and the values of the k largest products of every query, in order."""
     is_zero = ~queries.any(axis=1)
-    if is_zero.any():  # all products of a zero query are equal, so the first keys are returned, in order
+    if is_zero.any():  # all products of a zero query are equal, so its neighbours are the first k keys
         best, values = np.tile(np.arange(k), (len(queries), 1)), np.zeros((len(queries), k), dtype=np.float32)
         if not is_zero.all():
             best[~is_zero], values[~is_zero] = _search_block(queries[~is_zero], keys, k, product, group_maxima)
@@ -270,7 +269,7 @@ def _search_block(
     likely, likely_scores = _largest_of_groups(scores, maxima, size, k)
     every_row = np.arange(len(queries))
     least = _exact_products(queries, keys, every_row.repeat(k), likely.reshape(-1)).reshape(-1, k).min(axis=1)
-    # The likely keys are candidates themselves, also for a product that is tried and does not keep its bound.
+    # The k likely keys are always candidates, even if a product is tried that violates its bound.
     lowest = np.minimum(least * factors - errors, likely_scores.min(axis=1))
     rows, columns = _candidates(scores, maxima, size, lowest)
     exact = _exact_products(queries, keys, rows, columns).astype(np.float32)
@@ -286,7 +285,7 @@ def _exact_products(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray, col
         queries: [b × d].
         keys: [m × d].
         rows: The query of every pair [p].
-        columns: Its key [p].
+        columns: The key of every pair [p].
     """
     wide, products = queries.astype(np.float64), np.empty(len(rows))
     for start in range(0, len(rows), PAIRS):
@@ -297,7 +296,7 @@ def _exact_products(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray, col
 
 def _group_size(keys: int, k: int) -> int:
     """Return the number of columns in a group; there are at least k groups."""
-    # Twice as many groups have about half as many members to select from.
+    # Balance both selections: with twice as many groups, each group has half as many members.
     return int(np.clip(sqrt(keys / (GROUPS_PER_MEMBER * k)), 1, keys // k))
 
 
@@ -325,13 +324,13 @@ def _largest_of_groups(scores: np.ndarray, maxima: np.ndarray, size: int, k: int
     group_of = np.argpartition(maxima, groups - k, axis=1)[:, groups - k :]
     largest = np.take_along_axis(maxima, group_of, axis=1)
     first, values = _group_members(scores, size, np.arange(len(scores)).repeat(k), group_of.reshape(-1))
-    # The last column with this value, as columns that are not members come first.
+    # Take the last column with this value, because columns that are not members of the group come first.
     column = first + size - 1 - (values == largest.reshape(-1, 1))[:, ::-1].argmax(axis=1)
     return column.reshape(group_of.shape), largest
 
 
 def _candidates(scores: np.ndarray, maxima: np.ndarray, size: int, lowest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns of all scores that are at least the lowest of their row.
+    """Return rows and columns of all scores that reach the limit of their row.
 
     Pairs are sorted by row, then by column.
 
@@ -339,7 +338,7 @@ def _candidates(scores: np.ndarray, maxima: np.ndarray, size: int, lowest: np.nd
         scores: [b × m].
         maxima: The largest score of every group [b × groups].
         size: Number of columns in a group.
-        lowest: For every row [b].
+        lowest: The limit of every row [b].
     """
     lowest = _as_type_of_scores(lowest, scores.dtype)
     rows, group_of = np.nonzero(maxima >= lowest[:, None])
@@ -358,15 +357,15 @@ def _candidates(scores: np.ndarray, maxima: np.ndarray, size: int, lowest: np.nd
 def _group_members(
     scores: np.ndarray, size: int, rows: np.ndarray, group_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first columns of some groups [n], and the scores from there on [n × size].
+    """Return the first column [n] and the scores [n × size] of some groups.
 
-    For the last group, which may be smaller, they start with columns before it, which are not members.
+    The last group of a row may have fewer members. The returned columns then start before the group.
 
     Args:
         scores: [b × m].
         size: Number of columns in a group.
         rows: The row of every group [n].
-        group_of: Its number [n].
+        group_of: The number of every group within its row [n].
     """
     keys = scores.shape[1]
     first = np.minimum(group_of * size, keys - size)
@@ -374,9 +373,9 @@ def _group_members(
 
 
 def _as_type_of_scores(limits: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return limits in the type of the scores, with which they are compared faster than in float64.
+    """Return limits in the type of the scores, because comparing in that type is faster than in float64.
 
-    No score that is at least the limit is below the returned one.
+    Every score that reaches the original limit also reaches the returned one.
     """
     if dtype == np.int32:
         integers = np.iinfo(np.int32)
@@ -387,7 +386,7 @@ def _as_type_of_scores(limits: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first index of every distinct row, in ascending order, and each row's position among these, [n].
+    """Return the first index of every distinct row, in ascending order, and the position of each row in this list [n].
 
     Rows are compared by a random linear hash modulo 2^64, because sorting whole rows is slow.
     """

@@ -38,7 +38,7 @@ Architecture = Literal["decoder", "encoder", "encoder-decoder", "headless"]
 """A decoder predicts the next token, an encoder masked tokens; a headless model has no language-modelling head."""
 
 _EITHER = ("xlm", "flaubert")
-"""Types of models whose class (`XLMWithLMHeadModel`) has one head for both, and whose config says what it predicts."""
+"""Model types that can be either: their class (`XLMWithLMHeadModel`) has one head, and `config.causal` decides."""
 
 IGNORED = -100
 """The label of a position that has no loss; the default of torch's cross entropy and of transformers."""
@@ -66,7 +66,7 @@ class LayerSizes:
 
 
 def architecture_of(model: PreTrainedModel) -> Architecture:
-    """Return what a loaded model predicts."""
+    """Return the architecture of a loaded model, which determines what it predicts."""
     name = type(model).__name__
     # BertForPreTraining and its relatives have several heads, and no output called `logits`.
     if model.get_output_embeddings() is None or name.endswith("ForPreTraining"):
@@ -79,7 +79,7 @@ def architecture_of(model: PreTrainedModel) -> Architecture:
 
 
 def architecture_in_config(config: PreTrainedConfig) -> Architecture:
-    """Return what a model with this config is built for, whichever head it has: encoder, decoder or both."""
+    """Return the architecture that a config describes, independent of the head: encoder, decoder or encoder-decoder."""
     kind = kind_of_config(config)
     if kind is not None and kind.is_encoder:
         return "encoder"
@@ -94,13 +94,13 @@ def architecture_in_config(config: PreTrainedConfig) -> Architecture:
 
 
 def saved_class(config: PreTrainedConfig) -> str:
-    """Return the name of the class that a model was saved as, or its type if the config names no class."""
+    """Return the name of the class that a model was saved with, or its model type if the config names no class."""
     names = getattr(config, "architectures", None) or [config.model_type]
     return str(names[0])
 
 
 def inner_encoder(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the part of a model that computes hidden states; the encoder of an encoder-decoder."""
+    """Return the part of a model that computes hidden states; for an encoder-decoder, its encoder."""
     inner = model.base_model
     return inner.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else inner
 
@@ -127,7 +127,7 @@ def usable_length(model: PreTrainedModel) -> int | None:
 
 
 def hidden_width(model: PreTrainedModel) -> int:
-    """Return the width of the hidden states, or of the embeddings if the config, as of two languages, does not say."""
+    """Return the width of the hidden states; if the config lacks it (bilingual models), the width of the embeddings."""
     width = getattr(model.config.get_text_config(), "hidden_size", None)
     return int(width or model.get_input_embeddings().weight.shape[-1])
 
@@ -152,7 +152,7 @@ def token_types(config: PreTrainedConfig) -> int:
 
 
 def vocabulary_rows(config: PreTrainedConfig) -> int | None:
-    """Return the number of rows that a config says the embedding has, padding included; None if it does not say."""
+    """Return the number of embedding rows according to a config, including padding; None if the config lacks it."""
     rows: int | None = getattr(config.get_text_config(), "vocab_size", None)
     return rows
 
@@ -173,14 +173,14 @@ def check_fit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Non
     highest = max(tokenizer.get_vocab().values())
     if highest >= rows:
         raise VocabularyError(
-            f"the tokenizer has {highest + 1} tokens, the model only {rows} embeddings: "
+            f"the tokenizer has {highest + 1} tokens, but the model has only {rows} embeddings: "
             "they do not belong together; give the model's own tokenizer"
         )
-    # The post-processor of a tokenizer has ids of its own, which are not compared with those of its vocabulary.
+    # The post-processor stores its own ids of special tokens; no library compares them with the vocabulary.
     around = max((max(ids) for ids in tokenizer_frame(tokenizer.backend_tokenizer) if ids), default=0)
     if around >= rows:
         raise VocabularyError(
-            f"the tokenizer puts the id {around} around a text, and the model has only {rows} embeddings: "
+            f"the tokenizer adds a special token with the id {around}, but the model has only {rows} embeddings: "
             "give the model's own tokenizer"
         )
 
@@ -195,7 +195,7 @@ def encoder_frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[i
 def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
     """Return the ids of the special tokens that a tokenizer itself puts before and after a text.
 
-    They differ from `encoder_frame` for decoders, whose tokenizers may add none.
+    For decoders, they may differ from `encoder_frame`: many tokenizers of decoders add no special tokens.
     """
     encoding = backend.encode("a", add_special_tokens=True)
     text = [index for index, special in enumerate(encoding.special_tokens_mask) if not special]
@@ -205,7 +205,7 @@ def tokenizer_frame(backend: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def logit_factor(config: PreTrainedConfig) -> float:
-    """Return the number that a model multiplies the output of its head by: of Granite, Cohere or Falcon-H1, else 1."""
+    """Return the factor by which a model multiplies the output of its head (Granite, Cohere, Falcon-H1); else 1."""
     divisor = getattr(config, "logits_scaling", None)
     if divisor:
         return 1 / float(divisor)
@@ -215,5 +215,5 @@ def logit_factor(config: PreTrainedConfig) -> float:
 
 def initial_deviation(config: PreTrainedConfig) -> float:
     """Return the standard deviation that a model's embeddings are initialised with."""
-    names = ("initializer_range", "init_std", "initializer_factor")  # the last one in T5 and its relatives
+    names = ("initializer_range", "init_std", "initializer_factor")  # initializer_factor: T5 and its relatives
     return next((float(value) for value in (getattr(config, name, None) for name in names) if value), 0.02)

@@ -1,13 +1,14 @@
 """Kinds of models that relexify adds to those of transformers.
 
-transformers loads a model by its config alone. Some systems write models that need more: their own class, another form
-of an existing class, or the choice of one of two languages. A system registers its kind in `systems/<name>/kind.py`.
-Loading, grafting and evaluation find the kind here by the config, and never refer to a system by name:
+transformers needs only the config of a model to load it. Some systems write models that need more: their own class, a
+variant of an existing class, or the choice of one of two languages. A system registers its kind in
+`systems/<name>/kind.py`. Loading, grafting and evaluation look up the kind by the config, and never refer to a system
+by name:
 
     kind = kind_of_folder("bert-en-sw")
     if kind is not None and kind.needs_language: ...
 
-Neither this module nor those that register kinds import torch; they import the model classes when needed.
+This module, and the modules that register kinds, import torch and the model classes only when needed.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ __all__ = ["MODEL_KINDS", "ModelKind", "kind_of_config", "kind_of_entries", "kin
 class ModelKind:
     """A kind of model that transformers cannot load by itself.
 
-    It is recognised by its `model_type` or by its `config_entry`; a kind has exactly one of them.
+    It is recognised by its `model_type` or by its `config_entry`; every kind has exactly one of the two.
 
     Attributes:
         name: The name in messages, such as `"bilingual model"`.
         model_type: The value of `model_type` in config.json, for a config class that transformers lacks.
-        config_entry: The entry of config.json that marks another form of a model that transformers supports.
+        config_entry: The entry of config.json that marks a variant of a model that transformers supports.
         register: Registers the classes of the kind with the `Auto…` classes of transformers.
         language_model: Returns the class with the language-modelling head; None if config.json names it.
         convert_class: Returns the class of this kind that corresponds to a class of transformers.
         convert_encoder: Converts a headless model that `AutoModel` built from a config of this kind, in place.
         is_encoder: Whether a model with this `model_type` is a masked language model.
         fixed_vocabulary: Why the vocabulary cannot be replaced, and what to do instead; None if it can be replaced.
-        needs_language: Whether a folder contains one model per language, one of which must be selected for loading.
+        needs_language: Whether a folder contains one model per language, so that a language must be selected.
         languages: Returns the languages of a folder that can be loaded or exported separately.
         load_language: Loads the model and the tokenizer of one language in a folder.
         written_by: The command that writes a folder with several languages, for messages: `"relexify bilingual"`.

@@ -1,6 +1,6 @@
 """The languages of a model: validate their names, and load or export a single language as a separate model.
 
-An ordinary transformers model has one language, which need not be specified. From a folder with several languages (its
+An ordinary transformers model has one language, which need not be specified. If a folder has several languages (its
 `ModelKind` lists them), one can be selected; each has its tokenizer in `MODEL/languages/NAME`. Names are validated
 without importing torch.
 """
@@ -35,10 +35,10 @@ def check_languages(languages: Sequence[str]) -> None:
         InputError: There are not exactly two names, they are equal, or one is not a valid name for a folder.
     """
     if len(languages) != 2:
-        raise InputError(f"{len(languages)} languages are named, and a bilingual model has two: name two")
+        raise InputError(f"{len(languages)} languages are named, but a bilingual model has two: name two")
     for name in languages:
         if not re.fullmatch(r"\w[\w-]*", name):
-            raise InputError(f"{name!r} cannot name a language, since it names a folder: use letters, digits and '-'")
+            raise InputError(f"{name!r} cannot name a language, because it names a folder: use letters, digits and '-'")
     # Some file systems are case-insensitive.
     if languages[0].lower() == languages[1].lower():
         raise InputError(f"both languages are called {languages[0]!r}: give two different names, such as en and sw")
@@ -72,10 +72,10 @@ def load_for_language(name: str | Path, language: str | None = None) -> tuple[Pr
 
 @contextmanager
 def language_folder(name: str | Path, language: str | None = None) -> Iterator[str | Path]:
-    """Yield a name that `load_model` accepts: the given one, or that of a temporary export of one language.
+    """Yield a name that `load_model` accepts: the given name, or a temporary folder with one exported language.
 
     Raises:
-        InputError: The model does not have this language, or needs a language and none is given.
+        InputError: The model does not have this language, or it needs a language and none is given.
     """
     if language is None:
         from relexify.pretrained.loading import check_loadable
@@ -115,4 +115,4 @@ def export_language(name: str | Path, language: str, output: str | Path, *, over
 
 
 def _has_one_language(name: str | Path, language: str) -> InputError:
-    return InputError(f"{name} is not a bilingual model, so no language can be chosen: leave {language!r} out")
+    return InputError(f"{name} is not a bilingual model, so no language can be chosen: remove {language!r}")

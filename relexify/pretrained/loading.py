@@ -52,12 +52,12 @@ __all__ = [
     "with_added_head",
 ]
 
-_NUMBERS_PER_BYTE = 4  # more than any format stores
-_MAX_LAYERS = 10_000  # a model is built layer by layer, even without weights
-_MAX_LABELS = 10_000_000  # a config contains a name for each label
+_NUMBERS_PER_BYTE = 4  # more parameters per byte than any format stores
+_MAX_LAYERS = 10_000  # even a model without weights is built layer by layer, which would take too long
+_MAX_LABELS = 10_000_000  # transformers creates a name for each label, which would take too much memory
 _ADAPTER = "adapter_config.json"
 _PROBE = "a ☃"
-"""Text to test a tokenizer with; few tokenizers have tokens for all of it."""
+"""Text to test a tokenizer; few tokenizers have a token for ☃."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +67,8 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
 
     Args:
         name: A folder, a Hub name, or one of `PACKAGED`, such as `smollm2-135m`.
-        next_sentence: Also load the next-sentence head of a BERT, if its weights contain one. The files of the original
-            BERTs do, although their configs name a class without it.
+        next_sentence: Also load the next-sentence head of a BERT, if its weights contain one. The original BERTs have
+            it in their files, although their configs name a class without it.
 
     Raises:
         InputError: The model does not exist or is damaged, or a language must be selected.
@@ -87,11 +87,11 @@ def load_model(name: str | Path, *, next_sentence: bool = False) -> PreTrainedMo
 def add_next_sentence_head(model: PreTrainedModel, name: str | Path) -> None:
     """Copy the pooler and the next-sentence head of another BERT into a BERT, in place, if the other has them.
 
-    They get the same names as in BERT's files, so `save_pretrained` also writes them; predictions of masked tokens do
-    not change. Other models, and BERTs that already have the head, are not changed.
+    The copied modules have the same names as in BERT's files, so `save_pretrained` also writes them. Predictions of
+    masked tokens do not change. Other models, and BERTs that already have the head, are not changed.
 
     Args:
-        model: The model.
+        model: The model to change.
         name: The BERT that has the head, as for `load_model`.
 
     Raises:
@@ -106,7 +106,7 @@ def add_next_sentence_head(model: PreTrainedModel, name: str | Path) -> None:
 
 
 def meta_model(name: str | Path) -> PreTrainedModel:
-    """Build the model that `load_model` would load, on the meta device: names and shapes, but no weights.
+    """Build the model that `load_model` would load, on the meta device: with names and shapes, but no weights.
 
     Raises:
         InputError: The model does not exist.
@@ -120,7 +120,7 @@ def meta_model(name: str | Path) -> PreTrainedModel:
 
 
 def headed_model(name: str | Path) -> PreTrainedModel:
-    """Return the model that `with_added_head` writes, without writing it; raises the same errors."""
+    """Return the model that `with_added_head` would write; raise the same errors."""
     if _has_packaged_head(name):
         return load_model(name)
     config = load_config(name)
@@ -176,23 +176,23 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         try:
             tokenizer(_PROBE)
         except Exception as error:
-            if not re.search(r"\bunk_id\b|\[UNK\]", str(error)):  # in the messages of Unigram and WordLevel
+            if not re.search(r"\bunk_id\b|\[UNK\]", str(error)):  # the messages of Unigram and WordLevel
                 raise
             raise InputError(
-                f"the tokenizer of {name} has no token for unknown words, so it fails on text with letters that it "
-                "does not have: add one (unk_token)"
+                f"the tokenizer of {name} has no unknown token, so it fails on text with letters that are not in its "
+                "vocabulary: add one (unk_token)"
             ) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns such a one without files
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # without files, transformers returns an empty tokenizer
         raise InputError(f"{name} holds no tokenizer, or an empty one: check that its tokenizer files are there")
     return tokenizer
 
 
 def _disable_dropout(name: str | Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Turn off BPE dropout, with which a tokenizer encodes the same text differently each time."""
+    """Turn off BPE dropout, because with it a tokenizer encodes the same text differently each time."""
     model: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
     if dropout := getattr(model, "dropout", None):
         model.dropout = None
-        logger.warning("the tokenizer of %s drops merges at random (dropout = %g): turning that off", name, dropout)
+        logger.warning("the tokenizer of %s uses BPE dropout (dropout = %g): turning it off", name, dropout)
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:
@@ -219,7 +219,7 @@ def load_config(name: str | Path) -> PreTrainedConfig:
 
 
 def check_loadable(name: str | Path) -> str:
-    """Return the result of `resolve`, after validating that it is a single model; register its kind with transformers.
+    """Validate that a name is a single model, register its kind with transformers, and return the resolved name.
 
     Raises:
         InputError: As for `resolve`, or the folder contains one model per language.
@@ -305,13 +305,13 @@ def _has_packaged_head(name: str | Path) -> bool:
 
 def _check_headless(name: str | Path, config: PreTrainedConfig) -> None:
     if has_head(config):
-        raise InputError(f"{name} already has a head: leave out `add_head`")
+        raise InputError(f"{name} already has a head: remove `add_head`")
 
 
 def _from_pretrained(
     name: str | Path, loader: type[PreTrainedModel], path: str, **options: Any
 ) -> tuple[PreTrainedModel, list[str]]:
-    """Return a model in evaluation mode, and the names of the parameters that are missing in its files."""
+    """Return a model in evaluation mode, and the names of the parameters that its files lack."""
     local = must_be_local(path)
     check_shards(Path(path))
     with _explained("model", name, local), quiet_transformers():  # missing parameters are reported by the caller
@@ -320,14 +320,14 @@ def _from_pretrained(
         )
     check_number_formats(Path(path), model)
     _check_unquantised(name, model)
-    if getattr(model, "_hf_peft_config_loaded", False):  # of a Hub name; a folder was checked before
+    if getattr(model, "_hf_peft_config_loaded", False):  # for a Hub name; a folder was checked before loading
         raise _holds_adapter(name)
     _repair_generation(name, model)
     return model.eval(), sorted(loaded["missing_keys"])
 
 
 def _repair_generation(name: str | Path, model: PreTrainedModel) -> None:
-    """Correct generation options that transformers loads, but rejects when the model is saved, in place.
+    """Correct, in place, generation options that transformers loads but rejects when the model is saved.
 
     Many models have sampling options, such as a temperature, without `do_sample`.
     """
@@ -345,7 +345,7 @@ def _repair_generation(name: str | Path, model: PreTrainedModel) -> None:
 
 
 def _invalid_reason(options: GenerationConfig) -> str | None:
-    """Return why transformers would refuse to save generation options; None if it would not."""
+    """Return why transformers would not save generation options; None if they are valid."""
     try:
         with quiet_transformers():
             options.validate(strict=True)
@@ -357,7 +357,7 @@ def _invalid_reason(options: GenerationConfig) -> str | None:
 def _check_size(name: str | Path, path: str) -> None:
     """Validate that a config does not describe a far larger model than the weights in its folder.
 
-    transformers allocates memory as the config describes, before it reports that the weights have other shapes.
+    transformers allocates the memory that the config describes before it reports that the weights have other shapes.
     """
     stored = sum(file.stat().st_size for file in Path(path).glob("*model*") if file.is_file())
     if stored == 0:  # a Hub name
@@ -371,19 +371,19 @@ def _check_size(name: str | Path, path: str) -> None:
 
 
 def _check_unquantised(name: str | Path, model: PreTrainedModel) -> None:
-    """Validate that transformers has not quantised a model while it was loaded, whatever its files contain."""
+    """Validate that transformers has not quantised a model during loading."""
     if getattr(model.config, "quantization_config", None) is not None:
         raise InputError(
-            f"the config of {name} has quantization_config, with which transformers quantises its weights: give the "
-            "model as it was before it was quantised, or remove that entry if its weights are not quantised"
+            f"the config of {name} has quantization_config, so transformers quantises its weights: give the model as "
+            "it was before quantisation, or remove this entry if the weights are not quantised"
         )
 
 
 def _holds_adapter(name: str | Path) -> InputError:
-    """Return the error for a model to whose weights transformers adds an adapter, and saves the adapter alone."""
+    """Return the error for a model with an adapter: transformers would load both, but save only the adapter."""
     return InputError(
-        f"{name} has an adapter of peft ({_ADAPTER}) beside its weights: merge it into them (merge_and_unload), or "
-        "remove its files if the weights contain it already"
+        f"{name} has a peft adapter ({_ADAPTER}) in addition to its weights: merge it into the weights "
+        "(merge_and_unload), or remove the adapter files if it is already merged"
     )
 
 
@@ -397,7 +397,7 @@ def _check_complete(name: str | Path, model: PreTrainedModel, missing: Iterable[
 
 @contextmanager
 def _explained(what: str, name: str | Path, local: bool) -> Iterator[None]:
-    """Convert any exception of transformers to an `InputError`: an invalid config may fail anywhere, in any way."""
+    """Convert any exception of transformers to an `InputError`: an invalid config may raise any type anywhere."""
     try:
         yield
     except RelexifyError:

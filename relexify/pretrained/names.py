@@ -21,15 +21,15 @@ _FILES = {"model": ("config.json",), "tokenizer": ("tokenizer.json", "tokenizer*
 
 
 def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
-    """Return the name of a model, after validating that the model exists, as far as possible without a download.
+    """Validate that a model exists, as far as this is possible without a download, and return its name.
 
     Args:
         name: The name.
         what: The object that will be loaded; a folder with a tokenizer need not contain a model.
 
     Raises:
-        InputError: As for `resolve`, or it is a folder without a model, or is not on this machine and the Hub cannot be
-            reached.
+        InputError: As for `resolve`, or the folder has no model or tokenizer, or the name is not on this machine and
+            the Hub cannot be reached.
     """
     if name in PACKAGED:  # such a name is never a folder
         return name
@@ -38,7 +38,7 @@ def check_name(name: str, what: Literal["model", "tokenizer"] = "model") -> str:
         patterns = _FILES[what]
         if not any(file for pattern in patterns for file in folder.glob(pattern)):
             raise InputError(
-                f"the folder {name} holds no {what}, since it has no {patterns[0]}: give another folder or name"
+                f"the folder {name} holds no {what}, because it has no {patterns[0]}: give another folder or name"
             )
     elif not _is_cached(name, what) and must_be_local(name):
         raise InputError(unknown_name(what, name))
@@ -49,8 +49,7 @@ def resolve(name: str | Path) -> str:
     """Return the folder or Hub name that `from_pretrained` understands.
 
     Raises:
-        InputError: The name is that of a file, of a path that does not exist, or of a packaged model whose package is
-            not installed.
+        InputError: The name is a file, a path that does not exist, or a packaged model whose package is not installed.
     """
     if str(name) in PACKAGED:
         return str(unpacked(str(name)))
@@ -66,7 +65,7 @@ def resolve(name: str | Path) -> str:
 def must_be_local(name: str | Path) -> bool:
     """Return whether a model can only be loaded from this machine: it is a folder, or the Hub cannot be reached.
 
-    Without a network, the Hub's client would retry for half a minute; this check avoids that.
+    Without this check, the Hub's client would retry for half a minute if there is no network.
     """
     if Path(name).is_dir():
         return True
@@ -80,7 +79,7 @@ def unknown_name(what: str, name: str | Path, reason: str | None = None) -> str:
 
     Args:
         what: The object that was to be loaded, such as `"model"`.
-        name: Its name.
+        name: The name that the user gave.
         reason: The answer of the Hub; None if it cannot be reached.
     """
     existing = [*PACKAGED, *(config.parent.name for config in Path().glob("*/config.json"))]

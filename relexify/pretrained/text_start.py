@@ -15,8 +15,8 @@ __all__ = ["begin_windows", "extra_length", "text_start"]
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Return the ids of the special tokens that a decoder's tokenizer puts before a text.
 
-    Decoders such as Llama and Gemma are trained and used with a beginning-of-text token as the first token of a text;
-    XGLM is with its end token, GLM with two tokens, and others with none.
+    Decoders are trained and used with these tokens: Llama and Gemma with a beginning-of-text token, XGLM with its end
+    token, GLM with two tokens, and many others with none.
     """
     with_special: list[int] = tokenizer("a").input_ids
     text: list[int] = tokenizer("a", add_special_tokens=False).input_ids
@@ -25,16 +25,16 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 def extra_length(start: Sequence[int]) -> int:
-    """Return how many positions `begin_windows` adds: all special tokens but the last, which replaces another token."""
+    """Return how many positions `begin_windows` adds: one per special token except the last, which replaces a token."""
     return max(0, len(start) - 1)
 
 
 def begin_windows(start: Sequence[int], inputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Put the special tokens of a text's beginning at the beginning of each window.
+    """Put the special tokens that begin a text at the beginning of each window.
 
     Args:
-        start: The special tokens of `text_start`. The last of them predicts the first label, instead of the token
-            before it in the text; the others have no label.
+        start: The special tokens of `text_start`. The last one replaces the first input token and predicts the first
+            label; the others have no label.
         inputs: Tokens of the text, beginning with the token before the first label [windows × length].
         labels: The token after each input token [windows × length].
 

@@ -1,4 +1,4 @@
-"""Train a tokenizer of the same type as a model's, save tokenizers, and read their chat templates."""
+"""Train a tokenizer of the same type as another, save tokenizers, and read their chat templates."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = [
 MOST_TEXT = 500_000_000
 """Maximum size of the text that a tokenizer is trained on, in bytes."""
 SAMPLED_TEXT = 500_000
-"""Number of characters, sampled throughout a text, that show whether it has combining marks, or an ı."""
+"""Number of characters sampled throughout a text to find out whether it has combining marks or an ı."""
 _MESSAGE = "\u2063message\u2063"
-"""A message that no template contains."""
+"""A placeholder message that occurs in no chat template."""
 _LOADING = ("is_local", "local_files_only")
-"""Options of `from_pretrained` that describe the loading, not the tokenizer."""
+"""Options of `from_pretrained` that describe the loading rather than the tokenizer."""
 _SENTENCE = re.compile(r"[^<>|\n]*\w+ +\w+ +\w+[^<>|\n]*")
 """At least three consecutive words: names of roles and special tokens are shorter."""
 _SETTINGS = (
@@ -58,7 +58,7 @@ _SETTINGS = (
     "split_special_tokens",
     "truncation_side",
 )
-"""Settings that every tokenizer class has, besides the special tokens."""
+"""Settings that every tokenizer class has, in addition to the special tokens."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,16 +72,16 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer for the language of a corpus, of the same type as another tokenizer.
 
-    If a corpus has more than `MOST_TEXT` bytes, a sample is used, because all distinct words have to fit in memory.
+    If a corpus has more than `MOST_TEXT` bytes, a sample is used, because all distinct words must fit into memory.
 
     If the text has combining marks, the trained tokenizer neither splits words at them nor deletes them, even if the
-    other tokenizer does. If the text distinguishes i and ı, a tokenizer that lower-cases does so too. For some models,
-    however, transformers would not load such a tokenizer as it was saved; in that case, the text is treated as by the
-    other tokenizer.
+    other tokenizer does. If the text distinguishes i and ı, an uncased tokenizer keeps them distinct too. For some
+    models, however, transformers would not load such a changed tokenizer as it was saved; then the tokenizer treats
+    text like the other tokenizer.
 
     Args:
         corpus: Anything that `Corpus.open` accepts: text, compressed text, jsonl, parquet, a folder, `hf:NAME`.
-        like: A transformers tokenizer, or the name of one.
+        like: The other tokenizer, or its name.
         vocab_size: Number of tokens in the vocabulary, including special tokens.
         config: Config of the model that the tokenizer is for.
     """
@@ -109,7 +109,9 @@ def train_tokenizer(
             pattern = changed
         else:
             logger.warning(
-                "the tokenizer %s: for models of type %s, transformers loads no other tokenizer", bad, config.model_type
+                "the tokenizer %s; this cannot be changed, because transformers would undo it for models of type %s",
+                bad,
+                config.model_type,
             )
     return train_tokenizer_like(pattern, lambda: iter(text), vocab_size, size=text.size())
 
@@ -126,15 +128,15 @@ def train_joint_tokenizer(
 
     Args:
         corpora: The text of each language, as for `train_tokenizer`.
-        like: The tokenizer of the model, or the name of one; of any family.
+        like: The tokenizer of the model, of any family, or its name.
         vocab_size: Number of tokens in the vocabulary, including special tokens.
         alphabet: Maximum number of distinct characters; rarer ones become unknown.
-        lowercase: Convert text to lower case and remove accents, unless a text has many combining marks, such as the
-            vowels of Hindi and Thai, or the accents of Vietnamese.
+        lowercase: Convert text to lower case and remove accents. Accents are kept if a text has many combining marks,
+            such as the vowels of Hindi and Thai, or the accents of Vietnamese.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
-        EvidenceError: There is no text.
+        EvidenceError: The corpora contain no text.
     """
     texts = [corpus if isinstance(corpus, Corpus) else Corpus.open(corpus) for corpus in corpora]
     pattern = load_tokenizer(like) if isinstance(like, str | Path) else like
@@ -156,18 +158,18 @@ def train_joint_tokenizer(
 def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTrainedConfig, text: str) -> None:
     """Validate that a tokenizer encodes a text in the same way when it is loaded from the folder of a model.
 
-    transformers chooses the class of a tokenizer by the type of the model in the same folder, and some classes use only
-    the vocabulary of the file: that of Qwen2 replaces normaliser and pre-tokenizer. If this already happens when the
-    tokenizer is loaded from its own file, a warning is logged.
+    transformers chooses the class of a tokenizer by the type of the model in the same folder. Some classes use only the
+    vocabulary of the file: Qwen2's class replaces normaliser and pre-tokeniser. If this already happens when the
+    tokenizer is loaded from its own folder, a warning is logged.
 
     Args:
-        tokenizer: The tokenizer, loaded.
-        name: Its name, as for `load_tokenizer`.
-        config: Config of the model that it is for.
+        tokenizer: The loaded tokenizer.
+        name: The name of the tokenizer, as for `load_tokenizer`.
+        config: Config of the model that the tokenizer will be used with.
         text: The text to encode.
 
     Raises:
-        InputError: The tokenizer in the model's folder would be loaded as one that encodes the text differently.
+        InputError: Loaded from the model's folder, the tokenizer would encode the text differently.
     """
     file = Path(resolve(name)) / "tokenizer.json"
     # A copy, because the file may have truncation and padding, which encoding here does not use.
@@ -191,7 +193,8 @@ def check_encoding(tokenizer: PreTrainedTokenizerFast, name: str, config: PreTra
     if reason:
         raise InputError(
             f"the tokenizer of {name} cannot be used with a model of type {config.model_type}: in the folder of the "
-            f"model, transformers {reason}; leave it out, so that one is trained, or give that of a model of this type"
+            f"model, transformers {reason}; give no tokenizer, so that one is trained, or give a tokenizer of a model "
+            "of this type"
         )
 
 
@@ -199,7 +202,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write the files of a tokenizer.
 
     Raises:
-        OSError: They cannot be written; the package tokenizers raises a plain `Exception`, which is converted.
+        OSError: The files cannot be written. A plain `Exception` of the package tokenizers is converted to this type.
     """
     options = tokenizer.init_kwargs
     # transformers would also save the options with which the tokenizer was loaded on this machine.
@@ -215,17 +218,17 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def default_system_prompt(tokenizer: PreTrainedTokenizerFast) -> str | None:
-    """Return the system prompt that the chat template itself puts before the first message of a user.
+    """Return the system prompt that the chat template puts before the first user message by default.
 
     Returns:
-        The prompt, in the source model's language; None if there is no template, or it adds only names of roles and
+        The prompt, in the source model's language; None if there is no template, or if it adds only names of roles and
         special tokens.
     """
     if not tokenizer.chat_template:
         return None
     try:
         chat = str(tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False))
-    except Exception:  # the template, which is a program, needs more than one user message, or is damaged
+    except Exception:  # the template is a program: it may need more than one user message, or be damaged
         return None
     sentence = _SENTENCE.search(chat.partition(_MESSAGE)[0])
     return sentence[0].strip() if sentence else None
@@ -244,7 +247,7 @@ def _difference(first: Tokenizer, second: Tokenizer, text: str) -> str:
 
 
 def _is_loaded_unchanged(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> bool:
-    """Whether transformers loads a tokenizer from a model's folder as it was saved; for Qwen2, it replaces parts."""
+    """Whether transformers loads a tokenizer from a model's folder as it was saved; Qwen2's class replaces parts."""
     loaded = json.loads(backend_of(_reloaded(tokenizer, config)).to_str())
     saved = json.loads(backend_of(tokenizer).to_str())
     return all(loaded[name] == saved[name] for name in ("normalizer", "pre_tokenizer", "decoder"))
@@ -259,9 +262,9 @@ def _reloaded(tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> P
 
 
 def _wrapped(backend: Tokenizer, like: PreTrainedTokenizerFast, *, unk_token: str | None) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of the generic class, with the settings of another.
+    """Return a tokenizer of the generic class with a given backend and the settings of another tokenizer.
 
-    Model-specific classes, such as `GPT2Tokenizer`, load only the vocabulary, and rebuild everything else.
+    Model-specific classes, such as `GPT2Tokenizer`, would load only the vocabulary and rebuild everything else.
     """
     settings = {name: getattr(like, name, None) for name in _SETTINGS} | like.special_tokens_map
     settings["unk_token"] = unk_token

@@ -1,13 +1,13 @@
 """Score a language model on text: bits per byte and perplexity.
 
-score.py          one measured number, and how it is formatted
-sample.py         how much of a held-out text is scored, and whether that is enough
+score.py          one measured number, and its format
+sample.py         how much of a held-out text to score, and whether it is enough
 bits.py           score a model of any architecture
 windows.py        split held-out text into windows in which every token is predicted once
 masked_words.py   predict whole words, to compare masked language models with different vocabularies
 
-All files except score.py and sample.py need torch. Their names are imported at first use, so that a report can read
-scores without it.
+All files except score.py and sample.py need torch. They are imported at first use, so that a report can read scores
+without torch.
 """
 
 from __future__ import annotations

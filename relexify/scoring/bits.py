@@ -1,8 +1,8 @@
 """Bits per byte and perplexity: how well a language model predicts text.
 
-Perplexity is per token, so it depends on the tokenizer. Bits per byte do not, so they compare models with different
-vocabularies. A decoder predicts every token from the tokens before it. An encoder predicts every token once, from its
-context on both sides, with one token in seven masked at a time; its perplexity is a pseudo-perplexity. An
+Perplexity is per token, so it depends on the tokenizer. Bits per byte do not, so they allow comparing models with
+different vocabularies. A decoder predicts every token from the tokens before it. An encoder predicts every token once,
+from its context on both sides, with one token in seven masked at a time; its perplexity is a pseudo-perplexity. An
 encoder-decoder reads the first half of a paragraph and predicts the second. Scores can be compared between models of
 the same architecture, but not across architectures.
 """
@@ -42,7 +42,7 @@ _METRICS = {
     "encoder": "masked bits per byte",
     "encoder-decoder": "bits per byte of the second half",
 }
-_MAX_NATS = 700.0  # the exponential of a larger number overflows a float
+_MAX_NATS = 700.0  # exp overflows a float64 above about 709
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ def bits_per_byte(
         text: Held-out text, one paragraph per line.
         window: Number of tokens that the model reads at once.
         batch: Number of windows in a batch.
-        tokens: If given, only the first `tokens` of the vocabulary can be predicted; the text must contain no others.
+        tokens: If given, only the first `tokens` tokens of the vocabulary can be predicted; the text must contain no
+            others.
 
     Raises:
         InputError: There is no text, or the model has no language-modelling head.
@@ -117,7 +118,7 @@ def language_model_scores(
                     advance(len(held_out.inputs[part]))
     if not math.isfinite(nats):
         check_finite(model)  # raises an error that names the parameter
-        logger.warning("the scores are NaN or infinite: all weights are finite, but numbers inside the model overflow")
+        logger.warning("the scores are NaN or infinite: all weights are finite, but activations of the model overflow")
     return scores_of(nats, count, size, kind)
 
 
@@ -216,11 +217,11 @@ def _second_half_nats(
         first_half, second_half = paragraph[:middle], paragraph[middle:]
         label_ids = tokenizer(second_half, add_special_tokens=False, verbose=False).input_ids[:length]
         examples.append((tokenizer(first_half, verbose=False).input_ids[:length], label_ids))
-        # Count only the bytes that are predicted: those of the tokens that are left after truncation.
+        # Count only the bytes that are predicted: the bytes of the tokens that remain after truncation.
         may_be_truncated = len(label_ids) == length
         size += len((tokenizer.decode(label_ids) if may_be_truncated else second_half).encode())
     if not examples:
-        raise InputError("the held-out text has no paragraph of two words to cut in half")
+        raise InputError("the held-out text has no paragraph with two halves of at least one word: give more text")
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     nats, count = 0.0, 0
     with track("measuring bits per byte", len(examples)) as advance:
@@ -242,8 +243,8 @@ def _middle(paragraph: str) -> int | None:
     """Return the position at which the second half of a paragraph begins.
 
     Returns:
-        The first position after the middle that has a space, or a letter of a script without spaces; None if there is
-        none.
+        The first position from the middle on that has a space, or a letter of a script without spaces; None if there
+        is none.
     """
     half = len(paragraph) // 2
     for position in range(max(1, half), len(paragraph)):

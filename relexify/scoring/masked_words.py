@@ -70,8 +70,8 @@ def bits_per_byte_of_words(
     letters = [letter for line in lines for letter in line if letter.isalpha()]
     if 2 * sum(map(is_unspaced, letters)) > len(letters):
         raise InputError(
-            "whole words are what is between two spaces, and most letters of the held-out text are of a script without "
-            "spaces between words: score it with masking=strided"
+            "whole words are found by spaces, but most letters of the held-out text belong to a script without spaces "
+            "between words: score it with masking=strided"
         )
     segments = [segment for line in lines for segment in _segments(tokenizer, line.split(), body)]
     if not segments:
@@ -112,8 +112,8 @@ def _segments(
         ends = np.cumsum([len(word) + 1 for word in words]) - 1  # a space belongs to the word after it
         last = np.array([max(start, end - 1) for start, end in encoded.offset_mapping])
         word_of = np.minimum(np.searchsorted(ends, last, side="right"), len(words) - 1)
-        # The offsets of some tokens (a lone prefix, a byte) are lower than those of the token before them, which would
-        # assign them to an earlier word.
+        # Some tokens (a lone prefix, a byte) have lower offsets than the token before them. The running maximum
+        # prevents that they are assigned to an earlier word.
         yield np.array(encoded.input_ids, dtype=np.int64), np.maximum.accumulate(word_of)
 
 

@@ -1,4 +1,4 @@
-"""How much of a held-out text is scored, and whether that is enough."""
+"""How much of a held-out text to score, and whether it is enough."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ logger = logging.getLogger(__name__)
 def sample_size(requested: int | None, device: str) -> int:
     """Return the number of bytes of held-out text to score on: as requested, or 400,000 with CUDA and 8,192 without.
 
-    On the same device, transfer and training have the same default, so that the first score of a training run is that
-    of the transfer. Training supports only CUDA GPUs; with any other GPU, it scores on the CPU.
+    On the same device, transfer and training have the same default, so the first score of a training run equals the
+    score of the transfer. Training supports only CUDA GPUs; with any other GPU, it scores on the CPU.
 
-    Between 4,096 and 32,768 bytes of Swahili, the score of a model varies by up to 0.08 bits per byte, but the
-    difference between a good and a useless dictionary varies by only 0.015; on 8,192 bytes, it is within 0.007 of the
-    difference on 32,768 bytes.
+    Between 4,096 and 32,768 bytes of Swahili, the score of a model varies by up to 0.08 bits per byte. The difference
+    between a good and a useless dictionary varies by only 0.015; on 8,192 bytes, this difference is within 0.007 of its
+    value on 32,768 bytes.
     """
     return requested or (GPU_BYTES if device.startswith("cuda") else CPU_BYTES)
 
 
 def report_sample_size(held_out: Corpus, requested: int | None, device: str) -> None:
-    """Log that only a part of a held-out text is scored, if that is because there is no CUDA.
+    """If only a part of a held-out text is scored because there is no CUDA, log this.
 
     Args:
         held_out: The text.
@@ -55,9 +55,9 @@ def warn_about_short_sample(held_out: Corpus, requested: int | None, option: str
         requested: As for `sample_size`.
         option: The name of the option that gives the text.
     """
-    # A sample has half of its limit at least, unless the text is shorter.
+    # A sample has at least half of the requested bytes, unless the text is shorter.
     sample = held_out.sample_bytes(requested or 2 * RELIABLE_BYTES)
-    size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, as it is scored
+    size = len(sample.encode("utf-8", "replace")) + 1  # with the last line break, which is scored too
     if size >= RELIABLE_BYTES:
         return
     logger.warning(
@@ -70,7 +70,7 @@ def warn_about_short_sample(held_out: Corpus, requested: int | None, option: str
 
 
 def advise_longer_sample(held_out: Corpus, requested: int | None, option: str = "held_out") -> str:
-    """Say how to score more text: more of it if there is more, else other text; as for `warn_about_short_sample`."""
+    """Return advice to score more of the text if there is more, else to give more text; arguments as above."""
     if requested is not None and not held_out.fits(requested):
         return f"score more of it (`held_out_bytes={2 * RELIABLE_BYTES}`)"
     return f"give {RELIABLE_BYTES:,} bytes or more as `{option}`"

@@ -1,4 +1,4 @@
-"""One measured number, and how it is formatted. This file does not need torch, because reports also read scores."""
+"""One measured number, and its format. This file does not import torch, so that reports can read scores without it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["FEWEST_BYTES", "RELIABLE_BYTES", "WINDOW", "Score", "format_perplexi
 WINDOW = 512
 """Default number of tokens that a model reads at once."""
 FEWEST_BYTES = 500
-"""Bytes of text below which a score is noise: some 75 words. A choice, not a measurement."""
+"""On fewer bytes of text (some 75 words), a score is noise. A choice, not measured."""
 RELIABLE_BYTES = 1_000
-"""Bytes of text below which a score is called unreliable: some 150 words. A choice, not a measurement."""
+"""On fewer bytes of text (some 150 words), a score is reported as unreliable. A choice, not measured."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Score:
         metric: The metric, such as `"bits per byte"`.
         value: The number.
         higher_is_better: Whether a higher value is better.
-        examples: Number of units that it was measured on.
-        unit: The unit: bytes, words, entities, ….
+        examples: Number of bytes, words, entities, … that it was measured on.
+        unit: What `examples` counts: bytes, words, entities, ….
     """
 
     task: str
@@ -37,7 +37,7 @@ class Score:
 
     @property
     def measured_on(self) -> str:
-        """The number and the unit that it was measured on: `"4,330 entities"`."""
+        """The amount that it was measured on: `"4,330 entities"`."""
         return f"{self.examples:,} {self.unit}"
 
 

@@ -1,9 +1,9 @@
 """Split held-out text into windows of equal length, in which every token is predicted exactly once.
 
-A text is a sequence of paragraphs. Each paragraph ends with the same separator as in training, which stands for a line
-break and counts as one byte. No window is padded: the last window overlaps the one before it, and tokens that it
-repeats have no labels. A decoder's windows begin with the token that its tokenizer puts before a text or, if there is
-none, with the token before the first label.
+A text is a sequence of paragraphs. Each paragraph ends with the same separator as in training; it stands for a line
+break and counts as one byte. No window is padded: the last window overlaps the previous one, and repeated tokens have
+no labels. A decoder's windows begin with the token that its tokenizer puts before a text or, if there is none, with the
+token before the first label.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 MASK_STRIDE = 7
-"""For a masked language model, one token in this many is masked at a time: about the 15 % that it was trained with."""
+"""For a masked language model, one token in this many is masked at a time: about 15 %, as in its training."""
 UNKNOWN_SHARE = 0.01
 """Share of unknown tokens above which a warning is logged."""
 DROPPED_SAMPLE = 1000
-"""Lines, spread over a text, in which characters without a token are counted."""
+"""Number of lines, spread over a text, in which characters without a token are counted."""
 NORMALISED_SHARE = 0.02
 """Share of the bytes of a text that a normaliser may remove; above it, a warning is logged."""
 
@@ -49,8 +49,8 @@ class HeldOut:
 
     Attributes:
         inputs: Token ids that the model reads [windows × length].
-        labels: The token to predict at each position [windows × length], `IGNORED` for none. For a decoder, this is the
-            next token, for an encoder, the masked one.
+        labels: The token to predict at each position [windows × length], `IGNORED` for none: the next token for a
+            decoder, the masked token for an encoder.
         tokens: Number of labels.
         bytes: Size in bytes of the text that the labels stand for.
     """
@@ -80,7 +80,7 @@ def held_out_windows(
             which needs one window per token.
 
     Raises:
-        InputError: There is no text, or a window has no room for it.
+        InputError: There is no text, or a window has room only for special tokens.
         VocabularyError: The tokenizer lacks a token that this architecture needs.
     """
     lines = [make_encodable(line) for line in paragraphs if line and not line.isspace()]
@@ -118,9 +118,9 @@ def warn_about_unknown(tokenizer: PreTrainedTokenizerFast, stream: np.ndarray) -
 
 
 def warn_about_dropped(tokenizer: PreTrainedTokenizerFast, lines: Sequence[str]) -> None:
-    """Warn if many characters get no token at all, as with a BPE that has neither bytes nor an unknown token.
+    """Warn if many characters get no token at all, as in BPE without bytes and without an unknown token.
 
-    They cost no bits, so scores are too good.
+    Such characters cost no bits, so scores are too good.
 
     Args:
         tokenizer: The tokenizer.
@@ -150,7 +150,7 @@ def warn_about_normalisation(tokenizer: PreTrainedTokenizerFast, lines: Sequence
     """
     if (normalise := normaliser_of(tokenizer)) is None:
         return
-    # Without white space, which BERT's normaliser puts around ideographs
+    # White space is not counted, because BERT's normaliser adds it around ideographs.
     before, after = (
         sum(len("".join(text.split()).encode()) for text in texts) for texts in (lines, map(normalise, lines))
     )

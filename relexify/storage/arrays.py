@@ -1,6 +1,6 @@
 """Arrays with metadata, as one safetensors file.
 
-Only the functions import numpy, because the options of a command, whose help must come at once, need this package.
+numpy is imported only inside the functions: the command line imports this package before it prints help.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["load_arrays", "save_arrays"]
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1",
 }  # fmt: skip
-"""Types of numpy, by their names in safetensors."""
+"""Types of numpy, by the names of types in safetensors."""
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Path:
@@ -35,7 +35,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Ma
     from safetensors.numpy import save_file
 
     text = json.dumps(metadata, ensure_ascii=False, sort_keys=True)
-    # Bytes of file names that are not UTF-8 become escapes of JSON.
+    # File names with bytes that are not UTF-8 are escaped as in JSON.
     header = {"relexify": text.encode("utf-8", "backslashreplace").decode()}
     tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     with atomic_file(path) as beside:
@@ -44,12 +44,12 @@ def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Ma
 
 
 def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays and the metadata that `save_arrays` wrote; `kind` in the metadata must be the given one.
+    """Return the arrays and the metadata that `save_arrays` wrote; the metadata must have the given `kind`.
 
-    The arrays are read-only memory maps, so only what is used is read.
+    The arrays are read-only memory maps, so only the used parts are read.
 
     Raises:
-        InputError: The file is missing, damaged, or another kind of artifact.
+        InputError: The file is missing, damaged, or of another kind.
     """
     import numpy as np
 
@@ -70,5 +70,5 @@ def load_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
         raise InputError(f"{path} has metadata that is not an object: write it again")
     if metadata.get("kind") != kind:
         found = metadata.get("kind") or "an unknown kind of safetensors file"
-        raise InputError(f"{path} holds {found}, and {kind} is expected: give another file")
+        raise InputError(f"{path} holds {found}, but {kind} is expected: give another file")
     return arrays, metadata

@@ -1,8 +1,8 @@
-"""The cache: results of slow steps, found again by the fingerprint of everything they depend on.
+"""The cache: results of slow steps, stored under the fingerprint of everything they depend on.
 
 An entry is a folder `CACHE/KIND/FINGERPRINT` with the files of the result and `entry.json`, which holds the format
-version and the size and checksum of every file. A corrupt entry is rebuilt. A cache that cannot be written costs
-time, never a run.
+version and the size and checksum of every file. A corrupt entry is rebuilt. If the cache cannot be written, a run takes
+longer, but does not fail.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from relexify.version import __version__
 __all__ = ["cache_folder", "cached", "cached_folder", "entry_path", "has_entries", "is_cached"]
 
 FORMAT = 1
-"""Version of the layout and of the content of entries; entries of another version are not found. The version of
-relexify counts too, so it has to be raised only if a step computes something else between two releases."""
+"""Version of the layout and content of entries; entries of another version are ignored. The key of an entry also has
+the version of relexify, so raise this number only if a step computes another result between two releases."""
 NO_CACHE = Path("/nonexistent/relexify")
-"""The cache of a user without a home folder, which cannot be written."""
+"""The cache folder for a user without a home folder; it cannot be written."""
 _ENTRY = "entry.json"
 
 Result = TypeVar("Result")
@@ -39,13 +39,13 @@ logger = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Return where results of slow steps are kept: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
+    """Return the folder for results of slow steps: `$RELEXIFY_CACHE`, or `relexify` in the user's cache folder."""
     own = os.environ.get("RELEXIFY_CACHE")
     if own:
-        return Path(os.path.expanduser(own))  # which a file of settings does not expand
+        return Path(os.path.expanduser(own))  # settings files, unlike a shell, do not expand ~
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relexify"
-    except RuntimeError:  # a user whom the system does not list, as in a container
+    except RuntimeError:  # the user has no home folder, as in some containers
         return NO_CACHE
 
 
@@ -57,14 +57,14 @@ def cached(
     save: Callable[[Result, Path], Any],
     load: Callable[[Path], Result],
 ) -> Result:
-    """Return a result from the cache, or make it and keep it there.
+    """Return a result from the cache, or compute it and store it there.
 
     Args:
-        kind: What it is, such as `"mixture"`; entries of one kind are in one folder.
+        kind: The kind of result, such as `"mixture"`; entries of the same kind are in the same folder.
         key: Everything that the result depends on, of any type that `fingerprint` accepts.
         make: Computes the result.
-        save: Writes it into an empty folder.
-        load: Reads it from that folder; raises `InputError` if the content is invalid.
+        save: Writes the result into an empty folder.
+        load: Reads the result from its folder; raises `InputError` if the content is invalid.
     """
     path = entry_path(kind, key)
     found = _read(kind, path, load)
@@ -73,13 +73,13 @@ def cached(
     result = make()
     if not _write(kind, path, lambda folder: save(result, folder)):
         return result
-    return load(path)  # so that the first run uses exactly what later runs will
+    return load(path)  # so that the first run uses exactly the same result as later runs
 
 
 def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
     """Return a folder from the cache, or write it there; for results that are used from disk.
 
-    If the cache cannot be written, the folder is a temporary one that lasts as long as the process.
+    If the cache cannot be written, the result is a temporary folder, which is removed when the process ends.
 
     Args:
         kind: As in `cached`.
@@ -87,7 +87,7 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
         write: Fills an empty folder.
 
     Raises:
-        OutputError: There is no space for it in the cache, nor in a temporary folder.
+        OutputError: Neither the cache nor a temporary folder has enough space.
     """
     path = entry_path(kind, key)
     if _read(kind, path, lambda folder: folder) is not None or _write(kind, path, write):
@@ -108,10 +108,10 @@ def entry_path(kind: str, key: object) -> Path:
 
 
 def is_cached(kind: str, key: object) -> bool:
-    """Whether a result is in the cache; arguments as in `cached`, which may find it damaged all the same."""
+    """Whether a result is in the cache, possibly damaged; arguments as in `cached`."""
     try:
         return entry_path(kind, key).exists()
-    except OSError:  # a folder of another user
+    except OSError:  # the folder belongs to another user
         return False
 
 
@@ -125,7 +125,7 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
     try:
         if not path.exists():
             return None
-    except OSError:  # a folder of another user; that it cannot be written is reported
+    except OSError:  # the folder belongs to another user; `_write` will report that it cannot be written
         return None
     try:
         damage = find_damage(path, json.loads((path / _ENTRY).read_text())["files"])
@@ -144,17 +144,17 @@ def _read(kind: str, path: Path, load: Callable[[Path], Result]) -> tuple[Result
 
 
 def _described(kind: str) -> str:
-    """Return a kind of entries for messages: that of `alignments/…` without the text, `original-score` as words."""
+    """Return a kind of entries for messages: `alignments` for `alignments/…`, `original score` for `original-score`."""
     return kind.partition("/")[0].replace("-", " ")
 
 
 def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
-    """Write an entry; return whether it is there."""
+    """Write an entry; return whether the entry then exists."""
     try:
         with write_folder(path, internal=True) as folder:
             write(folder)
             files = checksums(folder)
-            files.pop(MARKER, None)  # it is completed when the folder is finished
+            files.pop(MARKER, None)  # `write_folder` completes this file later
             (folder / _ENTRY).write_text(json.dumps({"format": FORMAT, "kind": kind, "files": files}))
     except (OutputError, OSError) as error:
         if _read(kind, path, lambda folder: folder) is not None:

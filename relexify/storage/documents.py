@@ -1,7 +1,8 @@
 """Documents: files that describe a finished output folder to its readers, such as a model card.
 
-Upper packages register them, by file name; code that writes an output calls `write_documents` when it is complete. The
-sha256 of each is recorded in `relexify.json`, so that one that the user has edited since is noticed, and kept.
+Upper packages register documents by file name; code that writes an output calls `write_documents` when the output is
+complete. The sha256 of each document is recorded in `relexify.json`, so that documents that the user has edited are
+recognised and kept.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 
 def write_documents(folder: Path, *, only_missing: bool = False, leave_out: Collection[str] = ()) -> None:
-    """Write all documents of a finished output folder; one that fails is reported, since the output itself is good.
+    """Write all documents of a finished output folder; a failure is only logged, because the output itself is good.
 
     Args:
         folder: The folder.
-        only_missing: Keep those that are there, after a call that may have been interrupted before it wrote all.
-        leave_out: Documents not to write.
+        only_missing: Write only missing documents, if an earlier call may have been interrupted.
+        leave_out: Names of documents not to write.
     """
     if not _are_written.get():
         return
@@ -47,14 +48,14 @@ def write_documents(folder: Path, *, only_missing: bool = False, leave_out: Coll
 
 
 def write_document(path: Path, content: str) -> Path:
-    """Write a document into a finished output folder, unless it has this content already, and record its sha256.
+    """Write a document into a finished output folder and record its sha256, unless both are up to date.
 
     Raises:
-        OutputError: It cannot be written.
+        OutputError: The document cannot be written.
     """
     data = content.encode("utf-8", "backslashreplace")  # as `write_file` encodes it
     digest = hashlib.sha256(data).hexdigest()
-    # A folder that may only be read can be uploaded again if nothing has changed.
+    # Nothing is written if nothing has changed, so that a read-only folder can be uploaded again.
     if not (path.is_file() and path.read_bytes() == data and recorded_sha256(path) == digest):
         write_file(record_file(path, sha256=digest), data)
     return path
@@ -63,7 +64,7 @@ def write_document(path: Path, content: str) -> Path:
 def is_edited(path: Path) -> bool:
     """Whether somebody has changed a document since relexify wrote it.
 
-    One without a recorded sha256, from an earlier version, counts as changed unless it would be written like this now.
+    A document without a recorded sha256, from an earlier version, counts as changed unless it would be the same now.
     """
     if not path.is_file() or sha256_of(path) == recorded_sha256(path):
         return False

@@ -1,8 +1,8 @@
-"""Atomic output: files and folders that are complete or absent, and what may be replaced.
+"""Atomic output: files and folders are complete or absent; existing ones are replaced only if relexify wrote them.
 
 Every output is written next to its final path, flushed to disk and renamed, so a killed run leaves the previous output
-or the new one, never half of one. Temporary names begin with a dot and identify the machine and the process that own
-them; the next run removes those of processes that no longer run.
+or the new one, never a part of one. Temporary names begin with a dot and identify the machine and the process that own
+them; the next run removes temporary files of processes that no longer run.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ __all__ = [
 MARKER = "relexify.json"
 """The file that marks a folder as written by relexify, with notes about its content.
 
-The entry `files` lists everything that relexify wrote there; `documents` has the sha256 of each document, by name. A
-checkpoint has a seal instead.
+The entry `files` lists everything that relexify wrote there; `documents` has the sha256 of each document, by name.
+Checkpoints have no marker, but a seal.
 """
 _FILES, _DOCUMENTS = "files", "documents"
 _SPACE_ADVICE = "free some space, or choose another output"
 _FOREIGN_AGE = 7 * 24 * 3600.0
 """Seconds after which a temporary file of another machine, whose processes cannot be checked, counts as abandoned."""
 _TEMPORARY = re.compile(r"(?P<machine>[0-9a-f]{12})\.(?P<process>\d+)\.\w{8}")
-"""The rest of a temporary name after `.NAME.`; `.model.1.0` or `.model.2024.yaml` may be a user's own."""
+"""The rest of a temporary name after `.NAME.`; it is specific, because `.model.1.0` may be a file of the user."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class Provenance:
     Attributes:
         version: The version of relexify that wrote it.
         command: The options of the command.
-        inputs: sha256 of every input file, by name.
+        inputs: The sha256 of every input file, by name.
         seed: The random seed, if one was used.
-        source: The provenance of the model that it was made from, as plain data, if relexify made that one too.
-        revisions: Those of the code that made it, see `relexify.storage.revisions`; empty if it is not found again.
+        source: The provenance of the model that it was made from, as plain data, if relexify made that model too.
+        revisions: Revisions of the code that made it, see `relexify.storage.revisions`; empty if they do not matter.
     """
 
     version: str
@@ -100,7 +100,7 @@ def sha256_of(path: str | Path) -> str:
     """Return the sha256 of a file, or of the files of a folder with their names, in hex.
 
     Raises:
-        InputError: It is a device, which has no end, or a pipe, which can be read only once.
+        InputError: The path is a device, which has no end, or a pipe, which can be read only once.
     """
     digest = hashlib.sha256()
     root = Path(path)
@@ -119,7 +119,7 @@ def sha256_of(path: str | Path) -> str:
 def write_file(path: str | Path, content: bytes | str) -> Path:
     """Write a file atomically, creating its folder.
 
-    Text is written in UTF-8. Bytes of file names in it that are not UTF-8 are escaped as JSON escapes them.
+    Text is written in UTF-8. File names in it with bytes that are not UTF-8 are escaped as in JSON.
     """
     with atomic_file(path) as beside:
         beside.write_bytes(_encode(content) if isinstance(content, str) else content)
@@ -139,7 +139,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
         try:
             yield beside
             sync_to_disk(beside)
-            os.chmod(beside, mode)  # safetensors replaces it by a file that only its owner can read
+            os.chmod(beside, mode)  # safetensors replaces the file by one that only its owner can read
             os.replace(beside, path)
         except BaseException:
             beside.unlink(missing_ok=True)
@@ -152,12 +152,12 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
     """Yield an empty folder to fill; on success it becomes `path`, on failure it is removed.
 
     Args:
-        path: The folder to write; of a link to a folder, that folder, which may be on another disk.
+        path: The folder to write. If it is a link to a folder, that folder is written, possibly on another disk.
         overwrite: Whether an existing output may be replaced; it stays until the new one is complete.
-        internal: Whether it belongs to the cache or to the work of a run; it is then replaced whatever it contains.
+        internal: Whether the folder belongs to the cache or to unfinished work of a run; it is then always replaced.
 
     Raises:
-        OutputError: It exists and may not be replaced, or cannot be written.
+        OutputError: The folder exists and may not be replaced, or it cannot be written.
     """
     path = _follow(path)
     _remove_leftovers(path)
@@ -172,12 +172,12 @@ def write_folder(path: str | Path, *, overwrite: bool = False, internal: bool = 
         mode = stat.S_IMODE(beside.stat().st_mode)  # by the umask
         try:
             yield beside
-            # List everything in the folder in its marker, and keep the notes of one that was written into it.
+            # List all files of the folder in its marker; keep the notes if the caller has already written a marker.
             marker = beside / MARKER
             notes = json.loads(marker.read_text(encoding="utf-8")) if marker.exists() else {}
             marker.write_bytes(_encode(_marker_text(notes, [*_entries(beside), MARKER])))
             for entry in (beside, *beside.rglob("*")):
-                if entry.is_dir() or entry.stat().st_nlink == 1:  # the mode of a hard link is also that of its source
+                if entry.is_dir() or entry.stat().st_nlink == 1:  # changing the mode of a hard link changes its source
                     os.chmod(entry, mode if entry.is_dir() else mode & 0o666)
                 sync_to_disk(entry)
             _swap(beside, path)
@@ -225,30 +225,30 @@ def check_output(
 
     Args:
         path: The output.
-        inputs: What the command reads, which the output must not replace, as for `check_inputs`.
+        inputs: Inputs of the command, which the output must not replace, as for `check_inputs`.
         texts: As for `check_inputs`.
         overwrite: Whether an existing output may be replaced; a folder only if relexify wrote everything in it.
-        file: Whether it is a file rather than a folder.
+        file: Whether the output is a file rather than a folder.
 
     Raises:
-        OutputError: It exists and may not be replaced, or the folder that contains it cannot be written.
+        OutputError: The output exists and may not be replaced, or its parent folder cannot be written.
     """
     path = Path(path)
-    if path.parts[:1] == ("~",):  # a shell expands it; Python, recipes and quoted words do not
+    if path.parts[:1] == ("~",):  # a shell expands ~, but Python, recipes and quoted words do not
         raise OutputError(f"{path} would be a folder named ~ in the current one: write {path.expanduser()}")
     check_inputs(path, *inputs, texts=texts)
     if path.is_dir() and file:
         raise OutputError(f"{path} is a folder: give the name of a file to write")
     if path.is_symlink() and not path.exists():
         raise OutputError(f"{path} is a link to nothing: remove it, or choose another output")
-    # root could replace even /dev/null
+    # A check is needed, because root could replace even /dev/null.
     if path.exists() and not path.is_dir() and not (file and path.is_file()):
         kind = "file" if path.is_file() else "device or a pipe"
         raise OutputError(
             f"{path} is a {kind}, which is not replaced by a {'file' if file else 'folder'}: choose another output"
         )
     if path.is_dir() and any(path.iterdir()):
-        check_written(path, _listed(path))  # first, because `overwrite` does not help then
+        check_written(path, _listed(path))  # checked first, because `overwrite` would not help
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(f"{path} exists already: choose another name, or replace it with `overwrite`")
     if path.name in ("", ".."):  # the system does not rename anything to these
@@ -260,14 +260,14 @@ def check_output(
 
 
 def check_space(path: str | Path, needed: float) -> None:
-    """Validate, before any work is done, that the disk of an output has room for it, if that can be found out.
+    """Validate, before any work is done, that the disk of an output has enough free space, if the system tells.
 
     Args:
         path: The output.
-        needed: Bytes that it takes at least.
+        needed: Bytes that the output takes at least.
 
     Raises:
-        OutputError: There are fewer.
+        OutputError: The disk has less free space.
     """
     try:
         disk = shutil.disk_usage(next(folder for folder in _follow(path).absolute().parents if folder.exists()))
@@ -275,7 +275,7 @@ def check_space(path: str | Path, needed: float) -> None:
         return
     if disk.free < needed and disk.total:  # some network file systems report 0 of 0
         sizes = format_size(needed), format_size(disk.free)
-        raise OutputError(f"{path} needs about {sizes[0]}, and its disk has {sizes[1]} free: {_SPACE_ADVICE}")
+        raise OutputError(f"{path} needs about {sizes[0]}, but its disk has {sizes[1]} free: {_SPACE_ADVICE}")
 
 
 def check_written(folder: Path, written: Iterable[str] | None) -> None:
@@ -286,7 +286,7 @@ def check_written(folder: Path, written: Iterable[str] | None) -> None:
         written: Names of files and folders, relative to it; None if unknown.
 
     Raises:
-        OutputError: It contains something else, or it is unknown who wrote it.
+        OutputError: The folder contains other files, or it is unknown who wrote it.
     """
     if written is None:
         raise OutputError(
@@ -297,13 +297,13 @@ def check_written(folder: Path, written: Iterable[str] | None) -> None:
     if foreign:
         shown = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
         raise OutputError(
-            f"{folder} contains what relexify did not write ({shown}), so it is not replaced: "
-            "move that elsewhere, or choose another name"
+            f"{folder} contains files that relexify did not write ({shown}), so it is not replaced: "
+            "move them elsewhere, or choose another name"
         )
 
 
 def is_written(folder: Path) -> bool:
-    """Whether relexify wrote a folder; `write_folder` lets it appear only when it is complete."""
+    """Whether relexify wrote a folder; such a folder is complete, because `write_folder` is atomic."""
     return (folder / MARKER).exists()
 
 
@@ -311,24 +311,24 @@ def ensure_written(folder: Path) -> None:
     """Validate that relexify wrote a folder that is to be read.
 
     Raises:
-        InputError: It did not.
+        InputError: relexify did not write the folder.
     """
     if not is_written(folder):
         raise InputError(f"{folder} was not written by relexify: give the output folder of transfer, train or compare")
 
 
 def missing_file(path: Path) -> InputError:
-    """Return the error that a file or folder does not exist; it suggests one with a similar name beside it."""
+    """Return the error that a file or folder does not exist; it suggests a similar name in the same folder."""
     if path.is_symlink():
         return InputError(f"{str(path)[:200]} is a link to nothing: name the file itself, or repair the link")
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         names = []
-    # The same name with other endings first: for en-sw.txt, en-sw.tsv rather than sw.txt, which is as similar.
+    # Prefer the same name with another ending: for en-sw.txt, suggest en-sw.tsv, not sw.txt, which is as similar.
     same = [name for name in names if _without_suffixes(name) == _without_suffixes(path.name)]
     close = difflib.get_close_matches(path.name, same, n=1, cutoff=0)
-    # The ending alone makes short names similar: nope.txt is no copy.txt.
+    # Compare names without endings, because equal endings alone make short names similar: nope.txt and copy.txt.
     similar = [name for name in names if _similarity(_without_suffixes(path.name), _without_suffixes(name)) >= 0.6]
     close = close or difflib.get_close_matches(path.name, similar, n=1, cutoff=0.75)
     hint = f"did you mean {str(path.with_name(close[0]))!r}?" if close else "check the name"
@@ -336,7 +336,7 @@ def missing_file(path: Path) -> InputError:
 
 
 def writing_failed(path: Path, error: Exception, advice: str) -> OutputError:
-    """Return the error that a path could not be written; if the disk is full, it says so before the given advice."""
+    """Return the error that a path could not be written; if the disk is full, it first advises to free space."""
     reason = getattr(error, "strerror", None) or first_line(error)
     if getattr(error, "errno", None) == errno.ENOSPC or "No space left" in reason:  # safetensors gives no number
         advice = f"{_SPACE_ADVICE}; {advice}"
@@ -352,7 +352,7 @@ def format_size(bytes: float) -> str:
 
 
 def temporary_prefix(path: Path) -> str:
-    """Return the start of a temporary name beside `path`, which identifies the machine and process that own it."""
+    """Return the prefix of temporary names next to `path`; it identifies the machine and process that own them."""
     return f".{path.name}.{_machine()}.{os.getpid()}."
 
 
@@ -380,15 +380,15 @@ def _similarity(one: str, other: str) -> float:
 
 
 def _follow(path: str | Path) -> Path:
-    """Return the folder that a link leads to, which may be on another disk; any other path as it is."""
+    """Return the target of a link to a folder, possibly on another disk; any other path unchanged."""
     path = Path(path)
     return Path(os.path.realpath(path)) if path.is_symlink() and path.is_dir() else path
 
 
 def _check_writable(path: Path) -> None:
-    """Validate that a path can be created: its name, and the permissions of the folder that will contain it."""
+    """Validate that a path can be created: its name, and the permissions of its parent folder."""
     try:
-        os.fspath(path).encode()  # libraries that write into it take names in UTF-8 only
+        os.fspath(path).encode()  # libraries that write into it accept only names in UTF-8
         existing = next(folder for folder in path.absolute().parents if folder.exists())
         with tempfile.TemporaryFile(dir=existing), suppress(FileNotFoundError):
             (existing / f"{temporary_prefix(path)}xxxxxxxx").lstat()  # fails if the name is too long
@@ -398,7 +398,7 @@ def _check_writable(path: Path) -> None:
 
 
 def _name_beside(path: Path) -> Path:
-    """Return a new temporary path; what `tempfile` creates, only its owner could read, whatever the umask is."""
+    """Return a new temporary path. `tempfile` is not used, because it ignores the umask: only the owner could read."""
     return path.absolute().with_name(f"{temporary_prefix(path)}{secrets.token_hex(4)}")
 
 
@@ -411,7 +411,7 @@ def _marker_text(notes: dict[str, Any], names: Iterable[str]) -> str:
 
 
 def _listed(folder: Path) -> list[str] | None:
-    """Return the names in the list of a folder's marker; None if it has no marker that relexify wrote."""
+    """Return the names that a folder's marker lists; None if the folder has no valid marker."""
     notes = read_json(folder / MARKER)
     listed = notes.get(_FILES) if isinstance(notes, dict) else None
     valid = isinstance(listed, list) and MARKER in listed and all(isinstance(name, str) for name in listed)
@@ -458,7 +458,7 @@ def _remove(path: Path) -> None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what killed runs left next to an output, and restore an output that one of them had moved away."""
+    """Remove temporary files of killed runs next to an output; restore an output that such a run had moved away."""
     for leftover in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.*"):
         owner = _TEMPORARY.fullmatch(leftover.name.removeprefix(f".{path.name}."))
         if owner is None or not _is_left_over(leftover, owner["machine"], int(owner["process"])):
@@ -489,7 +489,7 @@ def _is_running(process: int) -> bool:
 
 
 def _machine() -> str:
-    """Return 12 hex digits that change wherever a process id may mean another process: host, boot, PID namespace."""
+    """Return 12 hex digits that identify host, boot and PID namespace, within which process ids are unique."""
     facts = [socket.gethostname()]
     with suppress(OSError):  # only Linux has these
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())

@@ -1,13 +1,13 @@
-"""Fingerprints: one name for everything that a result depends on, by content.
+"""Fingerprints: one hash of everything that a result depends on, by content.
 
-Two runs with the same fingerprint give the same result, so a cached or finished result is found by it. Every field of
-a dataclass counts, so that a new option cannot be forgotten; an exception is marked where the field is defined:
+Two runs with the same fingerprint give the same result, so it is the key of cached and finished results. Every field of
+a dataclass counts by default, so that a new option cannot be forgotten. Exceptions are marked where a field is defined:
 
     @dataclass(frozen=True)
     class Options:
         vocab_size: int = 32_000
-        model: str = field(default="gpt2", metadata=BY_CONTENT)    # a folder counts by its files, a name as it is
-        corpus: Any = field(default=None, metadata=content_of(Corpus.open))     # counts by what it opens
+        model: str = field(default="gpt2", metadata=BY_CONTENT)    # hash the files of a folder; else, the name
+        corpus: Any = field(default=None, metadata=content_of(Corpus.open))     # hash the result of Corpus.open
         device: str = field(default="cpu", metadata=NO_EFFECT)     # does not affect the result
 """
 
@@ -39,14 +39,14 @@ _NO_CONTENT = ("_name_or_path", "architectures", "dtype", "transformers_version"
 NO_EFFECT: Mapping[str, str] = MappingProxyType({_KEY: "ignore"})
 """Metadata of a dataclass field that does not affect the result, such as a device or an output path."""
 BY_CONTENT: Mapping[str, str] = MappingProxyType({_KEY: "content"})
-"""Metadata of a dataclass field with names of files or folders as text: those that exist count by their content."""
+"""Metadata of a dataclass field with names of files or folders: if they exist, their content is hashed."""
 
 
 def content_of(open: Callable[[Any], object]) -> Mapping[str, Any]:
-    """Return the metadata of a dataclass field whose value counts by what it stands for.
+    """Return the metadata of a dataclass field whose value is opened to be hashed.
 
     Args:
-        open: Turns a value of the field that is not None, such as the name of a corpus, into something with a
+        open: Takes a value of the field that is not None, such as the name of a corpus, and returns an object with a
             fingerprint.
     """
     return MappingProxyType({_KEY: open})
@@ -60,7 +60,7 @@ def fingerprint(value: object) -> str:
             `fingerprint()`, and lists and mappings of these.
 
     Raises:
-        TypeError: The value, or a part of it, is of a type without a defined content.
+        TypeError: The value, or a part of it, has an unsupported type.
     """
     text = json.dumps(describe(value), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -69,8 +69,8 @@ def fingerprint(value: object) -> str:
 def describe(value: object) -> Any:  # noqa: PLR0911
     """Return the value that `fingerprint` hashes, as plain data.
 
-    Large contents are hashes, everything else is readable. A run writes this next to its unfinished work, so that a
-    message can name the option that differs.
+    Large contents are replaced by hashes; everything else stays readable. A run writes this next to its unfinished
+    work, so that a message can name the option that differs.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, Enum) else value
@@ -93,7 +93,7 @@ def describe(value: object) -> Any:  # noqa: PLR0911
         return [describe(each) for each in value]
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
-    numpy = sys.modules.get("numpy")  # imported, if the value is one of its objects
+    numpy = sys.modules.get("numpy")  # already imported if the value is one of its objects
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
     if numpy is not None and isinstance(value, numpy.ndarray):
@@ -102,7 +102,7 @@ def describe(value: object) -> Any:  # noqa: PLR0911
 
 
 def _dataclass_content(value: DataclassInstance) -> dict[str, Any]:
-    """Describe the fields of a dataclass, each as its metadata says."""
+    """Describe the fields of a dataclass, each according to its metadata."""
     found = {}
     for entry in fields(value):
         part, rule = getattr(value, entry.name), entry.metadata.get(_KEY)
@@ -154,7 +154,7 @@ def _foreign_content(value: Any) -> Any:
             "length": value.model_max_length,
         }
     if hasattr(value, "detach"):
-        torch = sys.modules["torch"]  # imported, since there is a tensor
+        torch = sys.modules["torch"]  # already imported, because the value is a tensor
         content = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
         return {"dtype": str(value.dtype), "shape": list(value.shape), "sha256": hashlib.sha256(content).hexdigest()}
     raise TypeError(f"{type(value).__name__} has no fingerprint: give it a method fingerprint(), or mark the field")
@@ -168,11 +168,11 @@ def _config_content(value: Any) -> Any:
 
 
 def _state_content(state: Mapping[str, Any]) -> str:
-    """Hash the tensors of a model, on all cores: one of them hashes 0.4 to 2 GB per second."""
+    """Hash the tensors of a model on all cores; a core hashes 0.4 to 2 GB per second."""
     from concurrent.futures import ThreadPoolExecutor
 
     locations = {name: (each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in state.items()}
-    tensors = {locations[name]: each for name, each in state.items()}  # those that are tied are hashed once
+    tensors = {locations[name]: each for name, each in state.items()}  # tied tensors are hashed once
     with ThreadPoolExecutor() as pool:
         contents = dict(zip(tensors, pool.map(describe, tensors.values()), strict=True))
     return fingerprint({name: contents[location] for name, location in locations.items()})

@@ -1,4 +1,4 @@
-"""Validate that an output replaces none of the inputs of a command."""
+"""Validate that an output does not replace an input of a command."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["check_inputs"]
 
 
 def check_inputs(output: str | Path, *inputs: object, texts: Sequence[object] = ()) -> None:
-    """Validate that an output replaces no input of a command, and would not be read as its text the next time.
+    """Validate that an output does not replace an input of a command, and would not be read as its text the next time.
 
     Args:
         output: The file or folder to write.
-        inputs: Paths, names and patterns as commands take them, lists of these, or opened texts; None and names that
+        inputs: Paths, names and patterns as commands accept them, lists of these, or opened texts; None and names that
             do not exist on this machine are skipped.
-        texts: Further inputs, read with the files in subfolders, among which a folder that is written must not be.
+        texts: Further inputs. If one is a folder or a pattern, the output must not be among the files that it reads.
 
     Raises:
-        OutputError: The output is one of the inputs, or a folder that contains one, or it would become text.
+        OutputError: The output is an input, is a folder that contains an input, or would be read as text.
     """
     output = Path(output)
     for path in _paths_of((inputs, texts)):
@@ -42,7 +42,7 @@ def check_inputs(output: str | Path, *inputs: object, texts: Sequence[object] = 
 
 
 def _paths_of(given: object) -> Iterator[Path]:
-    """Yield the existing paths that inputs stand for, and the folders that patterns begin with."""
+    """Yield the existing paths among inputs, the matches of patterns, and the folders that patterns begin with."""
     for name in _names_of(given):
         if os.path.exists(name):
             yield Path(name)
@@ -61,7 +61,7 @@ def _names_of(given: object) -> Iterator[str]:
     elif isinstance(given, list | tuple):
         for each in given:
             yield from _names_of(each)
-    elif is_dataclass(given):  # an opened text: the files are its paths, while its strings may be the text itself
+    elif is_dataclass(given):  # an opened text: only `Path` values are files, because strings may be the text itself
         for entry in fields(given):
             value = getattr(given, entry.name)
             for each in value if isinstance(value, tuple) else (value,):
@@ -70,7 +70,7 @@ def _names_of(given: object) -> Iterator[str]:
 
 
 def _may_match_in(text: str, folder: Path) -> bool:
-    """Whether a text is a folder or a pattern that may match files in another folder, whatever their names."""
+    """Whether a text is a folder or a pattern that may match files in another folder, independent of their names."""
     if os.path.isdir(text):
         pattern = Path(glob.escape(os.path.realpath(text)), "**", "*")
     elif glob.has_magic(text):
@@ -79,6 +79,7 @@ def _may_match_in(text: str, folder: Path) -> bool:
         return False
     parts, given = pattern.parts, folder.resolve().parts
     fixed = parts.index("**") if "**" in parts else len(parts)
-    # Names in a new folder are unknown, so only wildcards match them: `texts/*/train.txt` is not read from texts/new.
+    # The names of files in a new folder are unknown, so only wildcards can match them; `texts/*/train.txt` does not
+    # read from texts/new.
     rest = parts[min(fixed, len(given)) :]
     return bool(rest) and all(map(glob.has_magic, rest)) and all(map(fnmatchcase, given, parts[:fixed]))

@@ -1,4 +1,4 @@
-"""Read json from files that others may have written, or damaged."""
+"""Read json files that may be damaged or written by others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["UNREADABLE", "parse_json", "read_json", "read_result"]
 Result = TypeVar("Result")
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, InputError)
-"""What reading a result raises if its file was damaged or edited: other json, other keys, or values of other types."""
+"""The exceptions that reading a result may raise if its file was damaged or edited."""
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def parse_json(text: str | bytes) -> Any:
     """Return the content of a json text.
 
     Raises:
-        ValueError: It is not json, or nests too many lists or objects.
+        ValueError: The text is not json, or nests too many lists or objects.
     """
     try:
         return json.loads(text)
@@ -41,12 +41,12 @@ def read_json(path: Path) -> Any:
 
 
 def read_result(path: Path, parse: Callable[[Any], Result], *, otherwise: str) -> Result | None:
-    """Return a result that an earlier run wrote as json; None if there is none, or with a warning if it is corrupt.
+    """Return a result that an earlier run wrote as json; None if it is missing, or corrupt (with a warning).
 
     Args:
         path: The file.
-        parse: Makes the result of the content of the file; raises one of `UNREADABLE` if it cannot.
-        otherwise: What is done without the result, for the warning.
+        parse: Converts the content of the file to the result; raises one of `UNREADABLE` if this fails.
+        otherwise: What happens without the result, for the warning.
     """
     if not path.exists():
         return None

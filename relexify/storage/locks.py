@@ -20,47 +20,47 @@ __all__ = ["LASTING_LOCK_FILE", "LOCK_FILE", "locked_beside", "only_one"]
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = "lock"
-"""The file in a work folder that the process holds a lock on."""
+"""The lock file in a work folder."""
 LASTING_LOCK_FILE = ".lock"
-"""That in a folder whose results stay; another name, which distinguishes it from a work folder."""
+"""The lock file in a folder whose results stay; its name differs, to distinguish such a folder from a work folder."""
 
 
 @contextmanager
 def only_one(folder: Path, *, file: str = LOCK_FILE) -> Iterator[None]:
-    """Lock a folder, and raise an error at once if another process holds its lock.
+    """Lock a folder, and raise an error immediately if another process holds its lock.
 
     Args:
-        folder: The folder, which exists.
-        file: The name of the file in it that is locked, and stays.
+        folder: An existing folder.
+        file: The name of the lock file in it, which is not removed.
 
     Raises:
-        InputError: Another process is working there.
+        InputError: Another process is working in the folder.
     """
     path = folder / file
     used = InputError(f"another process is working in {folder}: wait for it, or choose another output")
     try:
         stream = open(path, "w")  # noqa: SIM115 (closed below)
-    except FileNotFoundError as error:  # another process has just finished there, and removed the folder
+    except FileNotFoundError as error:  # another process has just finished, and removed the folder
         raise used from error
     with stream:
         try:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Its owner may have removed it in the meantime: then nobody else will find the file that is locked now.
+                # Its owner may have removed the file in the meantime; a lock on a removed file excludes nobody.
                 if not os.path.samestat(os.fstat(stream.fileno()), os.stat(path)):
                     raise BlockingIOError
         except (BlockingIOError, FileNotFoundError) as error:
             raise used from error
-        except OSError as error:  # as some network file systems answer
+        except OSError as error:  # some network file systems do not support locks
             logger.warning("%s cannot be locked (%s): start one process at a time with it", folder, error.strerror)
         yield
 
 
 @contextmanager
 def locked_beside(folder: Path) -> Iterator[None]:
-    """Lock the folder that contains another one, and wait if another process holds its lock.
+    """Lock the parent of a folder, and wait if another process holds its lock.
 
-    Not that one itself: a process that writes the same output may replace it.
+    The folder itself is not locked, because a process that writes the same output may replace it.
     """
     handle = None
     with suppress(OSError):

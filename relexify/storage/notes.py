@@ -1,4 +1,4 @@
-"""Read `relexify.json`, the notes of a folder that relexify wrote: its content, and how it was made."""
+"""Read `relexify.json`, the notes of a folder that relexify wrote: they describe its content and how it was made."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 FINISHED = "finished"
-"""The entry with the fingerprints of the runs whose result a folder is, by name."""
+"""The entry with the fingerprint of each run that produced the folder, by the name of the run."""
 REVISIONS = "revisions"
-"""The entry with the revisions of the code that made it, by the name of the run."""
+"""The entry with the revisions of the code that made the folder, by the name of the run."""
 _OWN = (FINISHED, REVISIONS, "documents")
-"""Entries about a folder itself, which one that is made from it does not take over."""
+"""Entries about a folder itself; a folder made from it does not inherit them."""
 
 Record = TypeVar("Record")
 
@@ -39,20 +39,20 @@ Notes = Mapping[str, Any]
 
 
 def read_notes(folder: str | Path) -> dict[str, Any]:
-    """Return what `relexify.json` in a folder says; empty if there is none.
+    """Return the content of `relexify.json` in a folder; empty if there is no such file.
 
     Raises:
-        InputError: It is damaged; the message names the key that is wrong.
+        InputError: The file is damaged; the message names the wrong key.
     """
     path = Path(folder) / MARKER
     return check_notes(read_json(path), path) if path.is_file() else {}
 
 
 def read_entry(folder: str | Path, name: str) -> Any:
-    """Return an entry of `relexify.json` in a folder that was written with one.
+    """Return an entry that `relexify.json` in a folder must have.
 
     Raises:
-        InputError: As `read_notes`; or the entry is missing.
+        InputError: As for `read_notes`, or the entry is missing.
     """
     notes = read_notes(folder)
     if notes.get(name) is None:
@@ -61,7 +61,7 @@ def read_entry(folder: str | Path, name: str) -> Any:
 
 
 def read_as(record: type[Record], entry: Mapping[str, Any]) -> Record:
-    """Return a validated entry as the dataclass that it was written from; keys that it does not have are left out."""
+    """Return a validated entry as the dataclass that it was written from; keys without a field are ignored."""
     known = {each.name for each in fields(record)}  # type: ignore[arg-type]
     return record(**{name: value for name, value in entry.items() if name in known})
 
@@ -73,7 +73,7 @@ def recorded_command(notes: Notes) -> Mapping[str, Any]:
 
 
 def output_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of an output; empty if they are damaged, so that it counts as the output of another run."""
+    """Return the notes of an output; if they are damaged, empty notes, so that it counts as another run's output."""
     try:
         return read_notes(folder)
     except InputError:
@@ -81,16 +81,16 @@ def output_notes(folder: str | Path) -> dict[str, Any]:
 
 
 def finished_run(folder: str | Path, name: str) -> str | None:
-    """Return the fingerprint of the run of this name whose result a folder is; None if there is no such run."""
+    """Return the fingerprint of the run of this name that produced a folder; None if there is no such run."""
     finished = output_notes(folder).get(FINISHED)
     found = finished.get(name) if isinstance(finished, dict) else None
     return found if isinstance(found, str) else None
 
 
 def inherited_notes(folder: str | Path) -> dict[str, Any]:
-    """Return the notes of a folder for one that is made from it, without what is about the folder itself.
+    """Return the notes that a new folder inherits from the folder it is made from, without `_OWN` entries.
 
     Raises:
-        InputError: As `read_notes`.
+        InputError: As for `read_notes`.
     """
     return {name: note for name, note in read_notes(folder).items() if name not in _OWN}

@@ -1,4 +1,4 @@
-"""Validate the content of `relexify.json`: if someone has edited it, the message names the key that is wrong.
+"""Validate the content of `relexify.json`: if someone has edited it, the message names the wrong key.
 
 A package that writes entries registers their shapes in its module `notes.py`, which imports neither torch nor
 transformers, because notes are read before they are imported. Only entries that relexify reads again are registered.
@@ -34,8 +34,8 @@ class NotesEntry:
     """An entry of `relexify.json`.
 
     Attributes:
-        shape: Its shape.
-        needs: The entry that it is read with; empty if it is read alone.
+        shape: The shape of its value.
+        needs: Another entry that must exist if this one does; empty if there is none.
     """
 
     shape: Shape
@@ -47,14 +47,14 @@ NOTES: Registry[NotesEntry] = Registry("entry of relexify.json")
 
 
 def check_notes(notes: object, path: Path) -> dict[str, Any]:
-    """Return the content of a `relexify.json` after validating it.
+    """Validate the content of a `relexify.json`, and return it.
 
     Args:
-        notes: As it was read.
+        notes: The parsed content; None if it is not JSON.
         path: The file, for messages.
 
     Raises:
-        InputError: It is not an object, or an entry is not what it should be; the message names the key.
+        InputError: The content is not an object, or an entry has a wrong shape; the message names the key.
     """
     try:
         if not isinstance(notes, dict):
@@ -66,13 +66,13 @@ def check_notes(notes: object, path: Path) -> dict[str, Any]:
             if entry.needs and notes.get(key) is not None and entry.needs not in notes:
                 raise Mismatch(entry.needs, "", f"an entry beside {key}")
         earlier = notes.get("provenance")
-        while earlier:  # of the model, of the one that it was made from, and so on
+        while earlier:  # the provenance of the model, then of the model that it was made from, and so on
             at_key("provenance", _PROVENANCE, earlier)
             earlier = earlier.get("source")
     except Mismatch as error:
         problem = f"{error.key} is {error.found}" if error.found else f"{error.key} is missing"
         raise InputError(
-            f"{path}: {problem}, and {error.expected} is expected: correct the file, or write the folder again"
+            f"{path}: {problem}, but {error.expected} is expected: correct the file, or write the folder again"
         ) from error
     return notes
 

@@ -1,10 +1,10 @@
-"""Revisions of what relexify computes.
+"""Revisions: version numbers of the computations in relexify.
 
-Results are found again by their inputs: cached tokenizers and scores, finished and unfinished outputs, trials of a
-comparison, cells of a grid, seeds of a task. A revision is raised here when the code gives another result for the same
-inputs. Cached results are then computed again, and results in folders of the user are rejected instead of being used or
-combined with new ones. The sets of revisions that results depend on are declared here too. Methods have revisions of
-their own (`Method.revision`), which transfers and recipes add.
+Earlier results are reused if their inputs are the same: cached tokenizers and scores, finished and unfinished outputs,
+trials of a comparison, cells of a grid, seeds of a task. When the code gives another result for the same inputs, a
+revision is raised here. Cached results are then computed again, and results in folders of the user are rejected, so
+that they are not used or combined with new ones. This module also declares the sets of revisions that results depend
+on. Methods have their own revisions (`Method.revision`), which transfers and recipes add.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 EVIDENCE = 4
-"""What several methods have in common: how tokens are matched with dictionaries and with each other."""
+"""Steps that several methods share: how tokens are matched with dictionaries and with each other."""
 TOKENIZERS = 4
 """Trained tokenizers."""
 PRIORS = 3
@@ -53,42 +53,43 @@ TRIALS = 1
 TRANSFER_NOTES = 1
 """What a transfer writes into `relexify.json`, such as its verdict."""
 SAMPLES = 1
-"""Samples of text with several sources; only results that may depend on such a text have it (`sample_revisions`)."""
+"""Samples of text with several sources; only results that may depend on such a text record it (`sample_revisions`)."""
 
 TRANSFER_REVISIONS: Mapping[str, int] = MappingProxyType(
     {"evidence": EVIDENCE, "tokenizers": TOKENIZERS, "priors": PRIORS, "scores": SCORES, "notes": TRANSFER_NOTES}
 )
-"""What the result of a transfer depends on, besides its method."""
+"""Revisions that the result of a transfer depends on, in addition to the revision of its method."""
 TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "trainings": TRAININGS})
-"""What the result of a training depends on, with any number of phases."""
+"""Revisions that the result of a training depends on, with any number of phases."""
 TASK_REVISIONS: Mapping[str, int] = MappingProxyType({"tasks": TASK_SCORES})
-"""What a score on a task depends on, besides the model."""
+"""Revisions that a score on a task depends on, in addition to those of the model."""
 GRID_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TASK_REVISIONS, "grids": GRIDS})
-"""What a cell of a grid depends on, besides its method."""
+"""Revisions that a cell of a grid depends on, in addition to the revision of its method."""
 RUN_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TRAINING_REVISIONS})
-"""What the model of a recipe depends on, besides its methods; scores on tasks have a revision of their own."""
+"""Revisions that the model of a recipe depends on, in addition to those of its methods; tasks have their own."""
 
 
 def changed_revisions(before: object, now: Mapping[str, int]) -> str:
-    """Say which other version made a result, as the end of a sentence; empty if this version would make the same.
+    """Describe the version that made a result, as the end of a sentence; empty if this version gives the same result.
 
     Args:
-        before: The revisions that the result was made with, as they were read; anything else counts as none.
-        now: The current ones.
+        before: The revisions that the result was made with, as read from a file; anything but a mapping counts as none.
+        now: The current revisions.
     """
     known = before if isinstance(before, Mapping) else {}
     if now and not known:
-        return "an older version of relexify, whose results may differ from those of this one"
+        return "an older version of relexify, whose results may differ from those of this version"
     changed = sorted(name for name in {*known, *now} if known.get(name) != now.get(name))
     if not changed:
         return ""
     return (
-        f"another version of relexify, whose results may differ from those of this one (changed: {', '.join(changed)})"
+        "another version of relexify, whose results may differ from those of this version (changed: "
+        f"{', '.join(changed)})"
     )
 
 
 def check_revisions(output: Path, before: object, now: Mapping[str, int]) -> None:
-    """Validate that an output, which was made with the same inputs, is what this version of relexify would make.
+    """Validate that this version of relexify would make the same output from the same inputs.
 
     Args:
         output: The folder.
@@ -96,7 +97,7 @@ def check_revisions(output: Path, before: object, now: Mapping[str, int]) -> Non
         now: As for `changed_revisions`.
 
     Raises:
-        OutputError: It is the result of other code.
+        OutputError: The output was made by a version with other revisions.
     """
     if changed := changed_revisions(before, now):
         raise OutputError(f"{output} was made by {changed}: choose another name, or replace it with `overwrite`")

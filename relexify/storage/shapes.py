@@ -1,4 +1,4 @@
-"""Shapes of json values: what a value must be, for messages that name the key that is wrong.
+"""Shapes of json values: validate a value, and name the wrong key in the message.
 
 shape = object_of(tokens=COUNT, origins=map_of(COUNT))
 shape({"tokens": 3, "origins": {"mixed": "3"}})      # raises Mismatch: origins.mixed is "3"
@@ -39,12 +39,12 @@ Shape = Callable[[object], None]
 
 
 class Mismatch(Exception):
-    """A value that is not what its key needs.
+    """A value does not have the shape that its key requires.
 
     Attributes:
-        key: The key, which is extended on the way up.
+        key: The key inside the outermost value, such as `origins.mixed`.
         found: The value, for messages; empty if it is missing.
-        expected: What it should be.
+        expected: The expected shape, in words.
     """
 
     def __init__(self, key: str, found: str, expected: str) -> None:
@@ -53,7 +53,7 @@ class Mismatch(Exception):
 
 
 def at_key(key: str, shape: Shape, value: object) -> None:
-    """Validate the value of a key, and name the key if it is wrong."""
+    """Validate the value of a key; add the key to the `Mismatch` if it is wrong."""
     try:
         shape(value)
     except Mismatch as error:
@@ -66,8 +66,8 @@ class _Plain:
     """A value without parts.
 
     Attributes:
-        name: What it is, for messages.
-        fits: Whether a value is one.
+        name: The shape in words, for messages.
+        fits: Whether a value has this shape.
     """
 
     name: str
@@ -80,11 +80,11 @@ class _Plain:
 
 @dataclass(frozen=True)
 class ObjectShape:
-    """An object with keys of its own; keys that are not listed may have any value.
+    """An object with certain keys; keys that are not listed may have any value.
 
     Attributes:
-        required: The shapes of its keys.
-        optional: Those of further keys, which may be missing.
+        required: The shapes of its required keys.
+        optional: The shapes of keys that may be missing.
     """
 
     required: Mapping[str, Shape]
@@ -109,7 +109,7 @@ def object_of(**required: Shape) -> ObjectShape:
 
 @dataclass(frozen=True)
 class _Each:
-    """A list, or an object with any keys, whose values are all of one shape."""
+    """A list, or an object with any keys, whose values all have the same shape."""
 
     name: str
     container: type[dict[str, Any]] | type[list[Any]]
@@ -163,7 +163,7 @@ class OptionalShape:
 
 
 def describe_value(value: object) -> str:
-    """Return a value for a message, shortened; objects and lists by their kind."""
+    """Return a value for a message, shortened; for an object or a list, only its type."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Parts of a result that several processes compute, on one host or on several that share the cache.
 
-A part is complete and intact, or counts as missing. No process waits for another: one that needs a missing part
-computes it. So a process that dies, or that does not share the cache after all, costs only time.
+A part is complete and intact, or counts as missing. No process waits for another: a process that needs a missing part
+computes it. A process that dies, or has another cache, therefore costs only time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Shards:
     folder: Path
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a part, after its hash.
+        """Write a part: its hash, then its content.
 
         Raises:
-            OutputError: It cannot be written.
+            OutputError: The part cannot be written.
         """
         write_file(self._path(name), _hash(content) + content)
 
     def read(self, name: str) -> bytes | None:
-        """Return a part; None if it is not there, or damaged."""
+        """Return a part; None if it is missing or damaged."""
         try:
             found = self._path(name).read_bytes()
         except OSError:
@@ -46,10 +46,10 @@ class Shards:
         return content if _hash(content) == digest else None
 
     def exist(self) -> bool:
-        """Whether the folder is there."""
+        """Whether the folder exists."""
         try:
             return self.folder.exists()
-        except OSError:  # a cache that cannot be searched
+        except OSError:  # the cache cannot be searched
             return False
 
     def remove(self) -> None:

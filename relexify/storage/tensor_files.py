@@ -1,6 +1,7 @@
 """safetensors files of any size: read the header, rewrite a few tensors, link the rest; no file is held in memory.
 
-A safetensors file is the size of its header in 8 bytes, the header in json, and the data of all tensors without gaps.
+A safetensors file consists of the size of its header (8 bytes), the header (json), and the data of all tensors without
+gaps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["TensorBytes", "expected_size", "link_or_copy", "read_header", "rewri
 
 _METADATA = "__metadata__"
 _LENGTH = 8  # bytes of the size of the header
-_LARGEST_HEADER = 100_000_000  # bytes that safetensors reads at most
+_LARGEST_HEADER = 100_000_000  # bytes; safetensors rejects larger headers
 _BLOCK = 1 << 24  # bytes
 
 
@@ -30,9 +31,9 @@ class TensorBytes:
     """The values of a tensor as they are stored in a file.
 
     Attributes:
-        dtype: As safetensors spells it, such as `"BF16"`.
-        shape: Its shape.
-        data: Its bytes, rows first.
+        dtype: The name of the dtype in safetensors, such as `"BF16"`.
+        shape: The shape of the tensor.
+        data: The bytes of the tensor, in row-major order.
     """
 
     dtype: str
@@ -41,7 +42,7 @@ class TensorBytes:
 
 
 def read_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
-    """Return the entries of a safetensors file by name (dtype, shape, data_offsets), and where its data begins."""
+    """Return the entries of a safetensors file by name (dtype, shape, data_offsets), and the offset of its data."""
     with open(path, "rb") as stream:
         (size,) = struct.unpack("<Q", stream.read(8))
         header = parse_json(stream.read(size))
@@ -50,9 +51,9 @@ def read_header(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
 
 
 def expected_size(path: Path) -> int:
-    """Return how many bytes a safetensors file has if it is complete; if its header is not, how many it has at least.
+    """Return the size in bytes of a safetensors file if it were complete; if its header is truncated, a lower bound.
 
-    A file that is damaged in another way gives 0.
+    For a file that is damaged in another way, return 0.
     """
     with open(path, "rb") as stream:
         length = stream.read(_LENGTH)

@@ -1,4 +1,4 @@
-"""Upper and lower case of words, also where i has a dot in both cases (Turkish, Azerbaijani, Tatar)."""
+"""Upper and lower case of words, including languages with dotted İ and dotless ı (Turkish, Azerbaijani, Tatar)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MIN_SHARE = 0.01
 
 
 def has_dotless_i(words: Collection[str]) -> bool:
-    """Whether the words come from a language that uses ı: in Turkish one word in four does, elsewhere a few names."""
+    """Whether the language of the words has ı: one word in four in Turkish contains it; elsewhere, a few names do."""
     return sum("ı" in word for word in words) > _MIN_SHARE * len(words)
 
 

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 HELD_OUT_EVERY = 100
 """If no held-out text is given, one line in this many is held out of the corpus."""
 _MOST_COUNTED = 50_000_000
-"""Bytes of text in which lines that are left out are counted, which takes seconds."""
+"""Excluded lines are counted in at most this many bytes of text, which takes seconds."""
 
 
 class NoText(InputError):
@@ -51,9 +51,9 @@ class Part:
     Attributes:
         slots: Number of slots over which the hash distributes documents.
         first: The first slot of this part.
-        end: The slot after its last one.
-        salt: Distinguishes its hash from those of other parts.
-        purpose: What the part is for; the error message about a corpus that is too small names it.
+        end: One more than the last slot of this part.
+        salt: Salt of the hash; a different salt gives an independent selection.
+        purpose: What the part is for, for the error message if the corpus is too small.
     """
 
     slots: int
@@ -82,7 +82,7 @@ class Corpus:
     Attributes:
         sources: Files, data sets or text in memory, in order.
         parts: The selected parts, each a part of the previous one; empty for the whole text.
-        excluded: Texts whose paragraphs are left out.
+        excluded: Texts whose paragraphs are removed from this corpus.
     """
 
     sources: tuple[Source, ...]
@@ -102,7 +102,7 @@ class Corpus:
             text_field: The default field or column with the text.
 
         Raises:
-            InputError: Nothing is found, or the source is none of these.
+            InputError: Nothing is found, or the source is of another type.
             MissingExtra: An https URL needs a package that is not installed.
         """
         return source if isinstance(source, Corpus) else cls(find_sources(source, text_field))
@@ -120,7 +120,7 @@ class Corpus:
 
     @property
     def name(self) -> str:
-        """A name for messages: that of the only source, or of the first one and the number of others."""
+        """A name for messages: the name of the first source, and the number of other sources if there are any."""
         first, more = self.sources[0].name, len(self.sources) - 1
         return f"{first} and {more} more" if more else first
 
@@ -137,7 +137,7 @@ class Corpus:
                 empty = False
                 yield line
         if empty:
-            # If there is no text without the selection either, these raise the message for that.
+            # If the corpus has no text even without the selection, these lines raise an error that says so.
             if self.excluded:
                 Corpus(self.sources, self.parts).ensure_text()
             elif self.parts:
@@ -147,8 +147,8 @@ class Corpus:
     def split(self, every: int = 100) -> tuple[Corpus, Corpus]:
         """Split into a training and a held-out side, with about one document in `every` held out.
 
-        Documents are assigned by a hash of their text, so equal documents are on the same side, and no document changes
-        sides when the corpus grows. A document is a line of a text file, or the text of a whole record.
+        A hash of its text decides the side of each document. Equal documents are therefore on the same side, and no
+        document changes sides when the corpus grows. A document is a line of a text file, or the text of a record.
         """
         if every < 2:
             raise InputError(f"one document in {every} cannot be held out: give a number of two or more")
@@ -158,9 +158,10 @@ class Corpus:
         return self._part(training), self._part(held_out)
 
     def without(self, held_out: Corpus) -> Corpus:
-        """Leave out the paragraphs of a held-out text, whatever their Unicode form and the white space around them.
+        """Remove the paragraphs that also occur in a held-out text, ignoring Unicode form and surrounding white space.
 
-        The held-out text is read when the corpus is. The other side of a split is not, because no document is on both.
+        The held-out text is read together with the corpus. The other side of the same split is not read, because the
+        two sides share no document.
         """
         if held_out.sources == self.sources and any(map(_are_disjoint, self.parts, held_out.parts)):
             return self
@@ -169,9 +170,10 @@ class Corpus:
     def subsample(self, limit: int, seed: int = 0) -> Corpus:
         """Select about `limit` bytes of text (UTF-8, with a newline after each paragraph).
 
-        Documents are selected by a hash of their text and the seed, so the order of the text does not matter, and with
-        the same seed a smaller subsample is part of every larger one. If a subsample and the whole text are split, each
-        side of the subsample is part of the same side of the whole text. The text is read once to measure its size.
+        A hash of its text and the seed decides whether a document is selected. The order of the text therefore does not
+        matter, and with the same seed, a larger subsample contains every smaller one. If a subsample and the whole text
+        are split, each side of the whole text contains that side of the subsample. The text is read once to measure its
+        size.
 
         Returns:
             The subsample, or the corpus itself if it has at most `limit` bytes.
@@ -215,10 +217,10 @@ class Corpus:
         return self
 
     def ensure_not_held_out(self, held_out: Corpus) -> Corpus:
-        """Return the corpus if it has text besides the held-out text; only their sources are compared, not their text.
+        """Return the corpus if it has sources besides the held-out text; the texts themselves are not compared.
 
         Raises:
-            InputError: Each of its sources, or the same part of it, is also held-out text.
+            InputError: All sources of the corpus are also sources of the held-out text, in whole or in the same part.
         """
         is_held_out = self._resolved_sources() <= held_out._resolved_sources()
         if is_held_out and held_out.parts == self.parts[: len(held_out.parts)]:
@@ -229,11 +231,11 @@ class Corpus:
         return self
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the content, independent of file names; for one whole text file, that of the file."""
+        """Return the sha256 of the content, independent of file names; for a single text file, the file's sha256."""
         return self._fingerprint
 
     def size(self) -> int | None:
-        """Return the size of the text in bytes, estimated for a part; None if the text would have to be read for it."""
+        """Return the size of the text in bytes, estimated for a part; None if only reading the text can tell."""
         sizes = [source.size() for source in self.sources]
         if None in sizes:
             return None
@@ -245,9 +247,9 @@ class Corpus:
         return self.name if size is None else f"{self.name} ({format_size(size)})"
 
     def describe_left_out(self) -> str:
-        """Say how many paragraphs are left out, because a held-out text has them; empty if none are.
+        """Return a message with the number of paragraphs left out because a held-out text has them; empty if none are.
 
-        Of a large corpus, only the beginning is read.
+        Only the beginning of a large corpus is read.
         """
         if not self.excluded:
             return ""
@@ -266,14 +268,14 @@ class Corpus:
     def sample_bytes(self, limit: int) -> str:
         r"""Return the first paragraphs that fit into `limit` bytes of UTF-8, joined by `\n`.
 
-        If they fill less than half of the limit, the next one is added, truncated between two characters. Otherwise the
-        sample of a corpus that begins with a few short lines before a long document would be only these lines.
+        If they fill less than half of the limit, the next paragraph is added, truncated between two characters. Without
+        this, a corpus with a few short lines before a long document would give only those lines.
 
-        If there are several sources, and the limit is less than their text, each contributes its first paragraphs in
-        the same way, up to an equal share of the limit. What a short source leaves of its share, the others get. Shares
-        are equal, not in proportion to size, so that the size of a source need not be known: for that, a compressed
-        file would have to be read. A share is at least `_LEAST_SHARE` bytes; if there are too many sources for this,
-        some that are evenly spaced contribute.
+        If there are several sources with more text than the limit, each source contributes its first paragraphs in the
+        same way, up to an equal share of the limit. The unused rest of a short source's share goes to the others.
+        Shares are equal rather than proportional to size, because the size of a compressed file is unknown until it is
+        read. A share is at least `_LEAST_SHARE` bytes; if there are too many sources for this, only evenly spaced
+        sources contribute.
         """
         sample, has_more = _first_paragraphs(iter(self), limit)
         if has_more and len(self.sources) > 1:
@@ -281,7 +283,7 @@ class Corpus:
         return "\n".join(sample)
 
     def fits(self, limit: int) -> bool:
-        """Whether `sample_bytes` returns all of the text, of which at most `limit` bytes are read."""
+        """Whether `sample_bytes` returns the whole text; to find out, at most `limit` bytes are read."""
         return not _first_paragraphs(iter(self), limit)[1]
 
     def sample_throughout(self, limit: int) -> str:
@@ -289,7 +291,7 @@ class Corpus:
         sample: dict[int, str] = {}  # pieces by their hash
         length, every = 0, 1
         for piece in (line[start : start + _PIECE] for line in self for start in range(0, len(line), _PIECE)):
-            # Select pieces by their hash, not their position: lines of two languages may alternate.
+            # Select pieces by their hash, not by their position: two languages may alternate line by line.
             piece_hash = crc32(piece.encode("utf-8", "surrogatepass"))
             if piece_hash % every or piece_hash in sample:
                 continue
@@ -317,7 +319,7 @@ class Corpus:
         """Return the first paragraphs of each source, up to equal shares of `limit` bytes, in the order of sources."""
         count = len(self.sources)
         share = max(limit // count, min(limit, _LEAST_SHARE))
-        least = min(limit, _LEAST_SHARE) / 10  # too little for another source, of which it would be a part of a line
+        least = min(limit, _LEAST_SHARE) / 10  # with fewer bytes left, another source would give only part of a line
         # If there are too many sources, first every n-th one, then the one after each of these, …
         every = -(-count * share // limit)
         order = [index for first in range(every) for index in range(first, count, every)]
@@ -333,7 +335,7 @@ class Corpus:
                 if paragraphs:
                     sample[index] = paragraphs
                     left -= sum(count_bytes(line) + 1 for line in paragraphs)
-            # Once no other source ends within its share, what is left is less than a paragraph of each.
+            # If no further source fits into its share, the remaining bytes are less than a paragraph of any source.
             if exhausted == before or left < least:
                 return [line for index in sorted(sample) for line in sample[index]]
             share += left // (count - exhausted)
@@ -355,7 +357,7 @@ class Corpus:
 
     @cached_property
     def _digests(self) -> frozenset[bytes]:
-        """The digests of all paragraphs, for texts that are left out of others."""
+        """The digests of all paragraphs, to exclude them from other texts."""
         return frozenset(map(paragraph_digest, self))
 
     def _is_excluded(self, paragraph: str) -> bool:
@@ -364,7 +366,7 @@ class Corpus:
 
     @cached_property
     def text_bytes(self) -> int:
-        """The exact size of the text in bytes; file sizes, in contrast, include blank lines and json syntax."""
+        """The exact size of the text in bytes, without blank lines and json syntax, which file sizes include."""
         return sum(len(line.encode("utf-8", "surrogatepass")) + 1 for line in self)
 
     def _part(self, part: Part) -> Corpus:
@@ -383,13 +385,13 @@ class Corpus:
         """Return an error message for a corpus without text."""
         if self.excluded:
             held_out = " and ".join(text.name for text in self.excluded)
-            return f"{self.name} has no text but that of {held_out}: give other text to train on or to hold out"
+            return f"all text of {self.name} is also in {held_out}: give other text to train on or to hold out"
         if self.parts:
             purpose = self.parts[-1].purpose
             return f"{self.name} has too few different lines to {purpose}: give more text, or use more of it"
         if self.size() == 0:
             return f"{self.name} is empty (0 bytes): give a file with text in it"
-        return f"{self.name} holds no text, only blank lines: give a file with text in it"
+        return f"{self.name} has only blank lines: give a file with text in it"
 
 
 TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] | Corpus
@@ -406,9 +408,9 @@ TextOption = Annotated[str | Path | Sequence[str | Path] | Corpus, NamesText()]
 
 
 def sample_revisions(*texts: TextSource | None) -> dict[str, int]:
-    """Return the revision of samples if any of the texts has several sources; nothing otherwise.
+    """Return the revision of `Corpus.sample_bytes` if any of the texts has several sources; otherwise an empty dict.
 
-    Results that depend on `Corpus.sample_bytes`, but are recognised by the whole text, add it to their other revisions.
+    A cached result that depends on `Corpus.sample_bytes`, but whose key is the whole text, adds it to its revisions.
     """
     has_several = any(text is not None and len(Corpus.open(text).sources) > 1 for text in texts)
     return {"samples": SAMPLES} if has_several else {}
@@ -420,16 +422,16 @@ def _are_disjoint(one: Part, other: Part) -> bool:
 
 
 def paragraph_digest(paragraph: str) -> bytes:
-    """Return 16 bytes that identify a held-out paragraph, so that not all of them must be held in memory.
+    """Return a digest of 16 bytes that identifies a held-out paragraph; unlike the text, all digests fit in memory.
 
-    White space around it does not count, nor does its Unicode form: é may be one character, or two.
+    Surrounding white space and the Unicode form are ignored: é may be one character or two.
     """
     text = unicodedata.normalize("NFC", paragraph.strip())
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _first_paragraphs(lines: Iterator[str], limit: int) -> tuple[list[str], bool]:
-    """Return the first paragraphs that fit into some bytes, as `sample_bytes` does, and whether there are more."""
+    """Return the first paragraphs that fit into `limit` bytes, as `sample_bytes` does, and whether there are more."""
     sample: list[str] = []
     left = limit
     for line in lines:
@@ -453,5 +455,5 @@ def _lines(document: str) -> Iterable[str]:
 
 _HASHES = 1 << 64
 _LEAST_SHARE = 1_000
-"""Bytes that a source contributes to a sample at least, if it has as many: some lines. A choice, not a measurement."""
+"""The fewest bytes, some lines, that a source contributes to a sample, if it has that many. A choice, not measured."""
 _PIECE = 1_000  # characters

@@ -40,13 +40,13 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh", ".zs
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 """Suffixes of files with one json object per line."""
 OFFICE_SUFFIXES = (".xlsx", ".docx", ".ods", ".odt")
-"""Suffixes of zip archives that contain no plain text after unpacking."""
+"""Suffixes of office documents: zip archives without any plain text in them."""
 LONGEST_LINE = 1 << 27
 """The longest line that is read, in bytes; some corpora are a single line of 100 MB."""
 
 _BLOCK_SIZE = 1 << 20
 _PDF = b"%PDF-"
-_ZST_PIECE = 1 << 10  # small, because the decompressor returns all that a piece expands to: up to 32,768 times its size
+_ZST_PIECE = 1 << 10  # small, because a piece is decompressed as a whole, to up to 32,768 times its size
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _LOGGER = logging.getLogger(__name__)
 def read_blocks(path: Path) -> Iterator[list[str]]:
     r"""Yield all lines of a UTF-8 file in order, many at a time, without their newlines.
 
-    Only `\n` and `\r\n` end a line; other line separators of Unicode are text.
+    Only `\n` and `\r\n` end a line; other Unicode line separators are part of the text.
 
     Raises:
         InputError: The file is missing, damaged, not UTF-8 or not text at all.
@@ -97,7 +97,7 @@ def read_line_blocks(path: Path, longest: int) -> Iterator[bytes]:
         if size > longest:
             raise InputError(
                 f"{path}, line {line_number}, has more than {longest:,} bytes: "
-                "check that it is the right file, or break the line"
+                "check that it is the right file, or split the line"
             )
     if last := b"".join(pending):
         yield last
@@ -138,7 +138,7 @@ def strip_byte_order_mark(block: bytes, path: Path) -> bytes:
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix of a file's format in lower case, without that of a compression: `.jsonl` for `a.jsonl.gz`."""
+    """Return the suffix of a file's format in lower case, ignoring a compression suffix: `.jsonl` for `a.jsonl.gz`."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in COMPRESSIONS else suffix
 
@@ -220,7 +220,7 @@ class _BlockStream(RawIOBase):
 
 
 def _decode(block: bytes, path: Path, line_number: int) -> str:
-    """Decode whole lines; `line_number` is that of the first one, for messages."""
+    """Decode whole lines; `line_number` is the number of the first line, for messages."""
     if (offset := block.find(b"\0")) >= 0:
         raise InputError(_not_text(block, path, line_number, offset))
     try:

@@ -6,7 +6,7 @@ __all__ = ["count_bytes", "make_encodable"]
 
 
 def make_encodable(text: str) -> str:
-    """Replace lone surrogates, which json escapes and strings in memory may contain and tokenizers reject."""
+    """Replace lone surrogates: tokenizers reject them, but json escapes and strings in memory may contain them."""
     if text.isascii():
         return text
     try:

@@ -55,7 +55,7 @@ class InventedLanguage:
         return invented[0].upper() + invented[1:] if word[0].isupper() else invented
 
     def _invent_unseen(self, word: str) -> str:
-        """Return the translation of a word that the dictionary lacks: a known stem and ending, or spelled by letter."""
+        """Translate a word that is not in the dictionary: as a known stem and ending, or else letter by letter."""
         for stem, ending in _exact_stems(word):
             inflected = self.dictionary.get(stem, "") + ending
             if stem in self.dictionary and inflected not in self._invented_words:
@@ -90,8 +90,8 @@ def invent(words: Iterable[str] | Mapping[str, int], seed: int = 0) -> InventedL
     roots = _roots(random.Random(seed), banned=set(ranked))
     dictionary: dict[str, str] = {}
     taken: set[str] = set()
-    # Stems are shorter than the words built on them, so going through the words by length, each stem is in the
-    # dictionary when it is needed. Roots are assigned by rank beforehand, so that frequent words are short.
+    # Roots are assigned by rank first, so that frequent words are short. Then the words are handled from short to long:
+    # a stem is shorter than the words built on it, so it is in the dictionary when it is needed.
     root_of = {word: next(roots) for word in ranked}
     for word in sorted(ranked, key=lambda word: (len(word), word)):
         inflected = (dictionary[stem] + ending for stem, ending in _stems(word) if stem in dictionary)
@@ -123,7 +123,7 @@ def _stems(word: str) -> Iterator[tuple[str, str]]:
 
 
 def _exact_stems(word: str) -> Iterator[tuple[str, str]]:
-    """Yield the stems to which an English suffix was appended without a change, each with the invented ending."""
+    """Yield each stem that results from removing an English suffix unchanged, with the suffix's invented ending."""
     for suffix, ending in _ENDINGS.items():
         stem = word.removesuffix(suffix)
         if stem != word and len(stem) > 1 and _VOWEL.search(stem):  # string is not a form of str

@@ -20,11 +20,11 @@ def find_sources(source: object, field: str) -> tuple[Source, ...]:
     """Find the sources that a name, several names or a `datasets` object refer to.
 
     Args:
-        source: The names; `NAME#FIELD` selects another field than the default.
+        source: The names; `NAME#FIELD` selects a field other than the default.
         field: The default field or column with the text.
 
     Raises:
-        InputError: Nothing is found, or the source is none of these.
+        InputError: Nothing is found, or the source is of another type.
     """
     datasets = sys.modules.get("datasets")  # already imported if the source is one of its objects
     if datasets is not None and isinstance(source, datasets.Dataset | datasets.IterableDataset):
@@ -62,7 +62,7 @@ def _find(name: str | Path, field: str) -> list[Source]:
         elif path.is_dir():
             files = [file for file in sorted(path.rglob("*")) if file.is_file() and format_suffix(file) in _SUFFIXES]
             if not files:
-                raise InputError(f"{path} holds no corpus files: give a folder with {', '.join(_SUFFIXES)} files")
+                raise InputError(f"{path} has no corpus files: give a folder with {', '.join(_SUFFIXES)} files")
             _check_no_model(files)
         elif path.exists():
             files = [path]
@@ -77,7 +77,7 @@ def _find(name: str | Path, field: str) -> list[Source]:
         raise InputError(f"{str(path)[:80]} cannot be opened ({error.strerror}): give a path") from error
     sources = [_file(file, named_field or field) for file in files]
     if named_field and all(type(source) is TextFile for source in sources):
-        raise InputError(f"{path} is plain text, which has no field {named_field!r}: leave #{named_field} out")
+        raise InputError(f"{path} is plain text without fields, but #{named_field} was given: remove #{named_field}")
     return sources
 
 
@@ -94,7 +94,7 @@ def _split_field(name: str | Path) -> tuple[str | Path, str | None]:
 
 
 def _check_no_model(files: Iterable[Path]) -> None:
-    """Reject model files among those of a folder or a pattern: a model's config.json would be read as text."""
+    """Reject a folder or pattern that includes a model: its config.json would be read as text."""
     for folder in sorted({file.parent for file in files if file.name in _MODEL_FILES}):
         if (folder / "config.json").is_file() and (weights := sorted(folder.glob("*.safetensors"))):
             raise InputError(

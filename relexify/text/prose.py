@@ -93,7 +93,7 @@ _SKIPPED_FOLDERS = {
     "__pycache__", "_bundled", "dist-packages", "idle_test", "site-packages", "test", "tests", "turtledemo",
 }  # fmt: skip
 
-# Plain strings and trailing comments are matched only to skip them, and the quotes inside them with them.
+# Plain strings and trailing comments are matched only to skip them together with the quotes inside them.
 _LITERALS = re.compile(
     r"""(?P<comment>(?:^[ \t]*\#[^\n]*\n)+) | \#[^\n]*
     | \"{3}(?P<double>.*?)(?<!\\)\"{3} | '{3}(?P<single>.*?)(?<!\\)'{3}

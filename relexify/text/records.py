@@ -49,7 +49,7 @@ def open_hub_data_set(name: str, *, streaming: bool) -> Any:
 
     Args:
         name: `hf:NAME[:CONFIG[:SPLIT]]`.
-        streaming: Download records as they are read, instead of all of them first.
+        streaming: Download records while they are read, instead of downloading all of them first.
 
     Raises:
         InputError: The data set cannot be opened.

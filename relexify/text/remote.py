@@ -83,7 +83,7 @@ def download_files(url: str, is_text: Callable[[Path], bool]) -> list[Path]:
     except ImportError as error:
         if url.startswith(_HTTP):
             raise MissingExtra("aiohttp", f"reading {url[:200]}", "corpora") from error
-        raise InputError(f"{url[:200]} cannot be opened ({first_line(error)}): install that package") from error
+        raise InputError(f"{url[:200]} cannot be opened ({first_line(error)}): install the named package") from error
     except Exception as error:  # each protocol of fsspec raises its own exceptions
         raise InputError(
             f"{url[:200]} cannot be opened ({first_line(error)}): check the URL, the network and the permissions"
@@ -111,14 +111,14 @@ def _download(system: AbstractFileSystem, path: str) -> Path:
 
 
 def _name(path: str) -> str:
-    """Return the name for a downloaded file: without a query, and at most `_MAX_NAME_LENGTH` characters of its end."""
+    """Return the name for a downloaded file: without the query, and only its last `_MAX_NAME_LENGTH` characters."""
     return PurePosixPath(path.partition("?")[0]).name[-_MAX_NAME_LENGTH:]
 
 
 def _read(system: AbstractFileSystem, path: str) -> Iterator[bytes]:
     """Yield the content of a file.
 
-    Read errors are converted here, so that they are not reported as a failure to write the cache.
+    Read errors become an `InputError` here; otherwise they would be reported as a failure to write the cache.
     """
     try:
         with system.open(path, "rb") as stream:

@@ -1,7 +1,7 @@
 """Word segmentation for languages written without spaces, trained on the text alone.
 
-Frequent and cohesive strings of letters (`candidates.py`) are the words of a unigram model, whose most probable path
-segments a run of letters. The model is refined in a few rounds of segmenting the text and counting the words again.
+Frequent and cohesive strings of letters (`candidates.py`) are the words of a unigram model. A run of letters is
+segmented along the most probable path of this model. A few rounds refine the model: segment the text, count its words.
 Every step is deterministic.
 """
 
@@ -102,7 +102,7 @@ def _log_probabilities(counts: Mapping[str, int], vocab_size: int) -> Words:
     longer = [item for item in ranked if len(item[0]) > 1][: max(0, vocab_size - len(letters))]
     kept = sorted(letters + longer, key=lambda item: (-item[1], item[0]))
     total = sum(count for _, count in kept)
-    # A letter that occurs only inside words counts as half an occurrence, so that its probability is not 0.
+    # A letter that occurs only inside words gets a count of one half, so that its probability is not 0.
     return tuple((word, math.log(max(count, 0.5) / total)) for word, count in kept)
 
 
@@ -113,6 +113,6 @@ def _unigram(words: Words) -> Unigram:
 
 _FIRST_LINES = 2_000
 _LETTERS = 2_000_000  # letters of unspaced scripts to train on: about 6 MB
-_MIN_SHARE = 0.05
+_MIN_SHARE = 0.05  # of letters in unspaced scripts, to train a segmenter
 _ROUNDS = 3
-_MIN_RECOUNT = 2
+_MIN_RECOUNT = 2  # a longer word that a round segments less often is dropped

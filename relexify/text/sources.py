@@ -1,7 +1,7 @@
 """Sources of text: files of lines, files of records, data sets, and text in memory.
 
 Each source yields documents (a line of a text file, the text of a record), and can be read any number of times. Lone
-surrogates, which only text in memory and json escapes can contain, are replaced, so every tokenizer accepts the text.
+surrogates are replaced, so every tokenizer accepts the text; only text in memory and json escapes can contain them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Source(Protocol):
         """Return the sha256 of the content, in hex."""
 
     def size(self) -> int | None:
-        """Return the size of the text in bytes; None if it would have to be read for that."""
+        """Return the size of the text in bytes; None if only reading the text can tell."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class DataSet:
             yield _text_of(record, self.field, f"{self.name}, record {number},")
 
     def fingerprint(self) -> str:
-        """Return the data set's own fingerprint; for a stream, the sha256 of its description and first records."""
+        """Return a hash of the data set's own fingerprint; for a stream, of its `repr` and its first records."""
         fingerprint = getattr(self.records, "_fingerprint", None)
         content = [fingerprint] if fingerprint else [repr(self.records), *islice(self.documents(), 100)]
         return _digest([*content, self.field])
@@ -182,7 +182,7 @@ def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:
     """Return the text of a record; null counts as an empty text."""
     if field not in record:
         raise InputError(
-            f"{location} has no field {field!r}, only {', '.join(sorted(record))}: name the one with the text"
+            f"{location} has no field {field!r}, only {', '.join(sorted(record))}: name the field with the text"
         )
     text = record[field]
     if not isinstance(text, str | None):
@@ -191,7 +191,7 @@ def _text_of(record: Mapping[str, Any], field: str, location: str) -> str:
 
 
 def _digest(parts: Iterable[str]) -> str:
-    """Return the sha256 of several texts; each is preceded by its length, so that their boundaries matter."""
+    """Return the sha256 of several texts, each preceded by its length: the same text split differently differs."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")

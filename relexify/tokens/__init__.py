@@ -4,7 +4,7 @@ vocabulary.py      `Vocabulary`: the tokens of a tokenizer
 forms.py           `TokenForm`: a token, independent of how its tokenizer spells it
 roles.py           special tokens by role
 normalisation.py   how a tokenizer normalises words
-growth.py          how much longer a tokenizer may make a text
+growth.py          an upper bound on how much longer a tokenizer may make a text
 encoding.py        encode running text
 pieces.py          split target tokens into source tokens
 training/          train tokenizers: of the same type as another, or joint ones for several languages

@@ -67,7 +67,7 @@ def separator_of(tokenizer: PreTrainedTokenizerBase) -> int:
         if identifier is not None:
             return int(identifier)
     raise VocabularyError(
-        "the tokenizer has no token to put between paragraphs (neither eos_token, sep_token nor bos_token): set one"
+        "the tokenizer has no token to put between paragraphs: set its eos_token, sep_token or bos_token"
     )
 
 
@@ -94,7 +94,7 @@ class StreamEncoding:
 
 @dataclass(frozen=True)
 class TokenSplitting:
-    """Splits lines into tokens, which take the place of words; can be used in other processes.
+    """Splits lines into tokens instead of words; can be used in other processes.
 
     Attributes:
         encode: The function of an `Encoder`.

@@ -183,7 +183,7 @@ def _from_bytes(raw: bytes) -> TokenForm:
 
 
 def _from_surface(surface: str) -> TokenForm:
-    """Turn a space before a word into `starts_word`; a token that is only white space keeps it."""
+    """Turn a space before a word into `starts_word`; a token of only white space keeps its spaces."""
     if surface.startswith(" ") and surface.strip():
         return TokenForm(surface[1:], starts_word=True)
     return TokenForm(surface)

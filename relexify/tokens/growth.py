@@ -1,17 +1,17 @@
-"""How much longer a tokenizer may make a text, found from its parts as in `tokenizer.json`.
+"""An upper bound on how much longer a tokenizer may make a text, computed from its parts in `tokenizer.json`.
 
 A chain of thirty rules that each replace "a" by "aa" makes gigabytes of one letter. Normalisers, pre-tokenisers and
-decoders are such chains. Each character gets a weight, the largest number of characters that the remaining parts can
-make of it, computed from the last part to the first:
+decoders are such chains. Each character gets a weight: the largest number of characters that the remaining parts can
+make of it. Weights are computed from the last part to the first:
 
     w_i(c) = max(w_{i+1}(c), Σ_{d in s} w_{i+1}(d) / |p|)    for a rule that replaces p by s, and c in p
 
-so no rule increases the sum of the weights of a text, and the largest weight of the first part bounds the growth. A
-table of transliterations grows text only as much as its longest entry, because its letters are not those of its
-patterns.
+With these weights, no rule increases the sum of the weights of a text, so the largest weight of the first part bounds
+the growth. The bound of a transliteration table is its longest entry, because the letters that it inserts do not occur
+in its patterns.
 
-What a regular expression matches is not examined, so the bound of a chain of them is far too large. Such a chain is
-run, one rule after another, so that no rule gets a text that is too long already.
+The matches of regular expressions are not examined, so the bound of a chain of them is far too large. Such a chain is
+run on test texts instead, one rule after another, and stopped as soon as a text is too long.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = ["Growth", "growth_of", "is_lengthened"]
 
 _CLASS = re.compile(r"\[\^?\]?[^\[\]]*\]")
 _ZERO_WIDTH = re.compile(r"[\^$*?|]|\\[bBAzZGKyY]|\{[0,]|\(\)")
-"""Is found in every regular expression without classes that may match empty text, and in others, whose bounds are too
-large."""
+"""Matches every class-free regular expression that may match empty text. It also matches some that cannot, whose bound
+is then too large."""
 _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 _BYTES_PER_CHARACTER = 4
 _FIRST_IDEOGRAPH = "\u2e80"
 _PROBE = (
     "Aa1 .,:;!?'\"“”„‘’«»…–—-_()[]{}<>@#$%&*+=/\\|~^`°éß\ufdfa中ひ한я\t\n\u00a0\u200b😀 https://a.b/c @user #tag 12:34"
 )
-"""Text with what rules usually look for."""
+"""Text with the characters that rules usually look for."""
 _PROBE_LENGTH = 500
 _CEILING = 1e30
 """Weights are cut off here, so that long chains do not overflow."""
@@ -46,7 +46,7 @@ _CEILING = 1e30
 class Growth(NamedTuple):
     """The largest length of a text of n characters: `factor` · n + `added`.
 
-    Unicode's own tables, which write some characters as up to 18 others, count only where rules make these characters.
+    Unicode normalisation can turn a character into up to 18, which is counted only for characters that rules contain.
     """
 
     factor: float
@@ -64,7 +64,7 @@ def growth_of(part: object) -> Growth:
             case {"type": "Replace", "pattern": {"String": str(pattern)}, "content": str(content)} if pattern:
                 share = _sum(content, weights, default) / len(pattern)
                 weights |= {c: min(max(weights[c], share), _CEILING) for c in pattern}
-                continue  # a table may have thousands of these, so the weights of other characters are not touched
+                continue  # a table may have thousands of such rules, so only the weights in its pattern are updated
             case {"type": "Replace", "content": str(content)}:
                 size = _sum(content, weights, default)
                 pattern = str((each.get("pattern") or {}).get("Regex", ""))
@@ -86,7 +86,7 @@ def growth_of(part: object) -> Growth:
                 rewritten = ((c, _rewritten(c, weights, default)) for c in weights)
                 weights = {c: weight + (spaces if c >= _FIRST_IDEOGRAPH else 0) for c, weight in rewritten}
                 default = largest + spaces
-            case {"type": "NFC" | "NFKC"}:  # also composes, so that a letter becomes any other
+            case {"type": "NFC" | "NFKC"}:  # also composes letters, so any other letter may result
                 default = max([default, *weights.values()])
                 weights = {c: len(unicodedata.normalize("NFKD", c)) * default for c in weights}
             case {"type": "NFD" | "NFKD" | "Nmt" | "Lowercase" | "StripAccents"}:
@@ -102,8 +102,8 @@ def growth_of(part: object) -> Growth:
 def is_lengthened(normaliser: object, factor: float, added: float) -> bool:
     """Return whether a normaliser, as in `tokenizer.json`, makes a text of n characters longer than factor · n + added.
 
-    The texts are those that its rules insert or look for, the characters of its regular expressions, and marks, letters
-    and digits. A rule that inserts more than `added` characters counts without being run.
+    It is run on the texts that its rules insert or look for, on the characters of its regular expressions, and on
+    marks, letters and digits. If a rule inserts more than `added` characters, the answer is yes without a run.
     """
     parts = list(_flat(normaliser))
     texts = {text for each in parts for text in _texts(each)}
@@ -114,7 +114,7 @@ def is_lengthened(normaliser: object, factor: float, added: float) -> bool:
     state = json.loads(Tokenizer.from_str('{"model": {"type": "BPE", "vocab": {}, "merges": []}}').to_str())
     try:
         rules = [Tokenizer.from_str(json.dumps(state | {"normalizer": each})).normalizer for each in parts]
-    except Exception:  # of tokenizers, about a damaged rule: it is raised again when the tokenizer is loaded
+    except Exception:  # tokenizers rejects a damaged rule; loading the tokenizer raises the error again
         return False
     for text in [each * count for each in probes for count in (1, _PROBE_LENGTH // len(each)) if count]:
         normalised, limit = text, factor * len(text) + added
@@ -126,7 +126,7 @@ def is_lengthened(normaliser: object, factor: float, added: float) -> bool:
 
 
 def _flat(part: object) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a sequence, which may contain others, in order."""
+    """Yield the parts of a possibly nested sequence, in order."""
     pending = [part]
     while pending:
         each = pending.pop()
@@ -140,7 +140,7 @@ def _flat(part: object) -> Iterator[dict[str, Any]]:
 
 
 def _texts(part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts that a rule inserts or, unless it is a regular expression, looks for."""
+    """Yield the texts that a rule inserts, and those that it looks for unless they are regular expressions."""
     pattern = part.get("pattern")
     found = pattern.get("String") if isinstance(pattern, dict) else None
     yield from (text for text in (found, part.get("content"), part.get("prepend")) if isinstance(text, str))
@@ -157,7 +157,7 @@ def _rewritten(character: str, weights: Mapping[str, float], default: float) -> 
 
 
 def _may_be_empty(pattern: str) -> bool:
-    """Return whether a regular expression may match empty text; some that cannot are included."""
+    """Return whether a regular expression may match empty text; true for some that cannot."""
     pattern = re.sub(r"\\\W", "x", pattern)
     while (shorter := _CLASS.sub("x", pattern)) != pattern:
         pattern = shorter

@@ -21,9 +21,9 @@ BYTE_LEVEL_SPACE = "Ġ"
 def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[list[int]]:
     """Split every target token into source tokens.
 
-    The source tokenizer's model is called directly, with text in its own alphabet, so that a token inside a word is
-    split into tokens inside a word, and a part of a character into bytes. A token in both vocabularies is its own only
-    piece. Special tokens have no pieces, nor do tokens that the source cannot spell apart from the space before them.
+    The source tokenizer's model is called directly, with text in its own alphabet: a token inside a word is split into
+    tokens inside a word, and a part of a character into bytes. A token in both vocabularies is its own only piece.
+    Special tokens have no pieces, and neither have tokens of which the source can spell only the space.
 
     Returns:
         Source ids for each target id.
@@ -35,7 +35,7 @@ def source_pieces(source_tokenizer: AnyTokenizer, target: Vocabulary) -> list[li
             pieces.append([])
         elif (same := splitter.source.same(target, id)) is not None:
             pieces.append([same])
-        elif target.spelling.isolates(form.text):  # in running text, it mostly follows another one without a space
+        elif target.spelling.isolates(form.text):  # in running text, most ideographs follow another without a space
             pieces.append(splitter.split(form._replace(starts_word=False)))
         else:
             pieces.append(splitter.split(form))
@@ -51,8 +51,8 @@ def encode_words(
         tokenizer: A transformers tokenizer or a `tokenizers.Tokenizer`.
         words: Single words; a leading space means that the word follows a space.
         after_space: Whether all words follow a space.
-        exact_spaces: Whether a word without a leading space has none even if the tokenizer itself adds a space before
-            every text; if not, such a tokenizer encodes all words as after a space.
+        exact_spaces: Some tokenizers add a space before every text. If true, words without a leading space are encoded
+            without this added space; if false, these tokenizers encode all words as if after a space.
     """
     backend = backend_of(tokenizer)
     if backend.padding is not None or backend.truncation is not None:
@@ -86,7 +86,7 @@ def encode_sentences(tokenizer: AnyTokenizer, sentences: Sequence[Sequence[str]]
 
 def _encode_exactly(backend: Tokenizer, words: list[str]) -> list[list[int]]:
     """Encode words without the space that a tokenizer adds before every text, unless they have a leading space."""
-    # Spaces inside a word may be written only where the tokenizer adds them: what follows them is encoded as usual.
+    # Some tokenizers write a space only before a text. The part of a word after a space is therefore encoded as a text.
     parts = [word.partition(" ") for word in words]
     without_space = _without_added_space(backend) if any(first for first, _, _ in parts) else backend
     firsts, rests = (
@@ -104,7 +104,7 @@ def _encode_exactly(backend: Tokenizer, words: list[str]) -> list[list[int]]:
 
 
 def _without_added_space(backend: Tokenizer) -> Tokenizer:
-    """Return a copy of a tokenizer that adds no space before a text; an equal one if it always adds one."""
+    """Return a copy of a tokenizer that adds no space before a text; an equal copy if this cannot be switched off."""
     state = json.loads(backend.to_str())
     for name in ("normalizer", "pre_tokenizer"):
         state[name] = _adding_nothing(state[name])
@@ -114,7 +114,7 @@ def _without_added_space(backend: Tokenizer) -> Tokenizer:
 
 
 def _adding_nothing(component: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a normaliser or pre-tokeniser, as in `tokenizer.json`, without what adds a space before a text."""
+    """Return a normaliser or pre-tokeniser, as in `tokenizer.json`, that adds no space before a text."""
     if component is None or component["type"] == "Prepend":
         return None
     changed = component | {"prepend_scheme": "never", "add_prefix_space": False}
@@ -125,7 +125,7 @@ def _adding_nothing(component: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _is_unspaced(sentence: Sequence[str]) -> bool:
-    """Return whether most words that begin with a letter begin with one of a script without spaces."""
+    """Return whether, among words that begin with a letter, most begin with a letter of a script without spaces."""
     initials = [word[0] for word in sentence if word and (word[0].isalpha() or is_unspaced(word[0]))]
     return 2 * sum(map(is_unspaced, initials)) > len(initials)
 
@@ -175,7 +175,7 @@ class _PieceSplitter:
             return []
         words = [form]
         if spelling.isolates_ideographs and not form.is_byte:
-            # The normaliser puts spaces around ideographs, and what comes after them is a word of its own too.
+            # The normaliser puts spaces around ideographs, so the text after an ideograph is a separate word too.
             first, *others = form.text.split() or [form.text]
             starts_word = form.starts_word or spelling.isolates(first)
             words = [TokenForm(first, starts_word), *(TokenForm(other, starts_word=True) for other in others)]

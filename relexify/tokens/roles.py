@@ -41,7 +41,7 @@ CONVENTIONAL_TOKENS: Mapping[str, tuple[str, ...]] = {
     "cls": ("[CLS]",),
     "mask": ("<mask>", "[MASK]"),
 }
-"""Usual names of special tokens, for a bare `tokenizers.Tokenizer`, which does not declare their roles."""
+"""Usual names of special tokens; used for a bare `tokenizers.Tokenizer`, which does not declare roles."""
 
 
 def roles_of(tokenizer: AnyTokenizer, backend: Tokenizer) -> dict[str, int]:

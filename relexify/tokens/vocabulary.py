@@ -64,7 +64,7 @@ class Vocabulary:
 
     @cached_property
     def ids_by_form(self) -> dict[TokenForm, int]:
-        """Id of every form; if several tokens have the same form, the first that is not the name of a byte."""
+        """Id of every form. If several tokens have the same form: the first one that is not the name of a byte."""
         ids = (id for id, token in enumerate(self.tokens) if token)
         best_last = sorted(ids, key=lambda id: (self.spelling.is_byte_name(self.tokens[id]), id), reverse=True)
         return {self.forms[id]: id for id in best_last}
@@ -74,7 +74,7 @@ class Vocabulary:
         if self.spelling == other.spelling and other.tokens[id] in self.ids:
             return self.ids[other.tokens[id]]
         form = other.forms[id]
-        # A character that is always a word of its own says nothing about the space before it.
+        # For a character that is always a separate word, `starts_word` carries no information.
         if self.spelling.isolates(form.text):
             return self.ids_by_form.get(form._replace(starts_word=True))
         if other.spelling.isolates(form.text):
@@ -143,7 +143,7 @@ def backend_of(tokenizer: AnyTokenizer) -> Tokenizer:
     """Return the `tokenizers.Tokenizer` inside a tokenizer.
 
     Raises:
-        VocabularyError: There is none.
+        VocabularyError: The tokenizer has no fast backend.
     """
     backend: Tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "get_added_tokens_decoder"):
@@ -158,7 +158,7 @@ def copy_backend(tokenizer: AnyTokenizer) -> Tokenizer:
     """Return a copy of the backend without truncation and padding, which earlier calls may have enabled.
 
     Raises:
-        VocabularyError: There is none.
+        VocabularyError: The tokenizer has no fast backend.
     """
     copy = Tokenizer.from_str(backend_of(tokenizer).to_str())
     copy.no_truncation()

@@ -339,7 +339,7 @@ INVALID = [
     ),
     (
         ("train", MODEL, "out", "--corpus=here.txt", "--held-out=copy.txt"),
-        "here.txt has no text but that of copy.txt: give other text to train on or to hold out",
+        "all text of here.txt is also in copy.txt: give other text to train on or to hold out",
     ),
     (
         ("run", "smollm2-invented", "--set=corpus=here.txt", "--set=held_out=copy.txt"),
@@ -351,7 +351,7 @@ INVALID = [
     (("evaluate", MODEL, "--held-out", "nope.txt"), "nope.txt does not exist"),
     (
         ("transfer", ".", "out", "--corpus", "here.txt"),
-        "the folder . holds no model, since it has no",
+        "the folder . holds no model, because it has no",
     ),
     (
         ("transfer", MODEL, "out", "--corpus", "here.txt", "--held-out", "here.txt"),

@@ -347,7 +347,7 @@ def test_damaged_model(damage, world, tmp_path, rejects):
         config.write_text(config.read_text()[:50])
     else:
         config.write_text(config.read_text().replace('"n_layer": 2', '"n_layer": 3'))
-    advice = "is truncated, it has" if damage == "cut short" else "check that"
+    advice = "is truncated: it has" if damage == "cut short" else "check that"
     rejects(("transfer", model, tmp_path / "out", *world.text, *FVT), str(model), advice)
 
 

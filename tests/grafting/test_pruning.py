@@ -71,5 +71,5 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_called_so(tmp_p
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     (tmp_path / "text.txt").write_text("\n".join(pico.sentences(20)))
-    with pytest.raises(VocabularyError, match="has 401 tokens, the model only 400 embeddings"):
+    with pytest.raises(VocabularyError, match="has 401 tokens, but the model has only 400 embeddings"):
         prune(tmp_path / "model", tmp_path / "out", tmp_path / "text.txt")

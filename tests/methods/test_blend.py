@@ -208,7 +208,7 @@ def test_a_dictionary_that_translates_almost_nothing_is_reported(caplog):
     METHODS["blend"].initialise(inputs(BilingualLexicon((("river", word),))))
     count = int(translations(SOURCE, TARGET, BilingualLexicon((("river", word),))).known.sum())
     expected = "translates only one token, and" if count == 1 else f"translates only {count} tokens, and"
-    assert f"{expected} the meanings of all others are guessed from that" in caplog.text
+    assert f"{expected} the meanings of all others are guessed from this" in caplog.text
     caplog.clear()
     many = tuple(("river", VOCABULARY.forms[id].text) for id in WORDS)
     METHODS["blend"].initialise(inputs(BilingualLexicon(many)))
@@ -275,7 +275,8 @@ def test_a_dictionary_with_swapped_columns_is_rejected():
     english = [form.text for form in SOURCE_VOCABULARY.forms if form.starts_word and len(form.text) > 2]
     pairs = [(VOCABULARY.forms[foreign].text, word) for foreign, word in zip(WORDS, english, strict=False)]
     assert len(pairs) >= 10
-    message = r"columns of words\.txt look swapped: of 28 .*, 28 have .* and 0 the other way.*add `dictionary_swapped"
+    message = r"columns of words\.txt look swapped: of 28 .*, 28 have .* and only 0 have the expected order: "
+    message += "add `dictionary_swapped"
     with pytest.raises(InputError, match=message):
         built(inputs(BilingualLexicon(tuple(pairs), name="words.txt")))
     unknown = [(f"unknown{number}", f"unbekannt{number}") for number in range(100 * len(pairs))]

@@ -169,7 +169,7 @@ def test_rows_of_huge_numbers_have_length_one_to_the_last_digits():
 @pytest.mark.parametrize(
     ("queries", "keys", "k", "message"),
     [
-        (np.ones((2, 3)), np.ones((2, 4)), 1, "one width"),
+        (np.ones((2, 3)), np.ones((2, 4)), 1, "the same width"),
         (np.ones((2, 3)), np.ones((2, 3)), 0, "at least 1"),
         (np.ones((2, 3)), np.zeros((2, 3)), 1, "zero vector"),
         (np.ones((2, 3)), np.array([[1, 2, 3], [1, np.nan, 2]]), 1, "1 of 2 keys contain NaN"),

@@ -183,7 +183,7 @@ def test_an_encoder_decoder_counts_the_bytes_that_fit_into_a_window():
 def test_a_tokenizer_larger_than_the_model_is_rejected():
     model, _ = pico.pair("gpt2")
     larger = pico.byte_level(size=420)
-    message = r"tokenizer has 420 tokens, the model only 400 embeddings"
+    message = r"tokenizer has 420 tokens, but the model has only 400 embeddings"
     with pytest.raises(VocabularyError, match=message):
         check_fit(model, larger)
     with pytest.raises(VocabularyError, match=message):
@@ -198,7 +198,7 @@ def test_a_tokenizer_that_puts_an_id_beyond_the_model_around_a_text_is_rejected(
     edited = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)), pad_token="[PAD]", mask_token="[MASK]"
     )
-    with pytest.raises(VocabularyError, match="puts the id 4000000000 around a text"):
+    with pytest.raises(VocabularyError, match="adds a special token with the id 4000000000"):
         check_fit(model, edited)
 
 
@@ -237,4 +237,4 @@ def test_a_model_whose_activations_overflow_is_scored_with_a_warning(caplog):
     with torch.no_grad():
         model.get_input_embeddings().weight *= 1e38
     assert not math.isfinite(bits_per_byte(model, tokenizer, "the old teacher").value)
-    assert "all weights are finite, but numbers inside the model overflow" in caplog.text
+    assert "all weights are finite, but activations of the model overflow" in caplog.text

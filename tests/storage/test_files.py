@@ -263,7 +263,7 @@ def test_errors_of_the_operating_system_become_output_errors(tmp_path):
 def test_an_output_that_the_disk_has_no_room_for_is_rejected_unless_the_space_is_unknown(tmp_path, monkeypatch):
     output = tmp_path / "new" / "out"
     check_space(output, 1)
-    with pytest.raises(OutputError, match=r"needs about 1,000,000,000 GB, and its disk has [\d.,]+ [GM]B free: free"):
+    with pytest.raises(OutputError, match=r"needs about 1,000,000,000 GB, but its disk has [\d.,]+ [GM]B free: free"):
         check_space(output, 1e18)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: os.stat(path / "absent"))
     check_space(output, 1e18)
@@ -316,7 +316,7 @@ def test_overwriting_stops_at_what_relexify_did_not_write_and_names_it(tmp_path,
     folder = written(tmp_path / "out")
     assert check_output(folder, overwrite=True)
     (folder / name).mkdir() if name.endswith("/") else (folder / name).write_text("dear")
-    with pytest.raises(OutputError, match=rf"did not write \({re.escape(name.rstrip('/'))}\).*move that elsewhere"):
+    with pytest.raises(OutputError, match=rf"did not write \({re.escape(name.rstrip('/'))}\).*move them elsewhere"):
         check_output(folder, overwrite=True)
     with pytest.raises(OutputError), write_folder(folder, overwrite=True):
         pass

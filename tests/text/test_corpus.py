@@ -160,7 +160,7 @@ def test_half_surrogates_in_memory_do_not_reach_the_training_of_a_tokenizer() ->
 
 FAULTS: dict[str, tuple[str, bytes, str]] = {
     "empty": ("a.txt", b"", r"a\.txt is empty \(0 bytes\)"),
-    "blank": ("a.txt", b" \n\n\t\n", r"holds no text, only blank lines"),
+    "blank": ("a.txt", b" \n\n\t\n", r"a.txt has only blank lines: give a file"),
     "latin1": (
         "a.txt",
         "eins\nzwei\nüber\n".encode("latin1"),
@@ -288,7 +288,7 @@ def test_the_field_can_be_named_after_the_file(tmp_path: Path) -> None:
     assert list(Corpus.open(Path(f"{path}#body"))) == ["yes"]
     with pytest.raises(InputError, match="has no field 'title', only a b, body, text"):
         list(Corpus.open(f"{path}#title"))
-    with pytest.raises(InputError, match=r"plain.txt is plain text, which has no field 'body': leave #body out"):
+    with pytest.raises(InputError, match=r"plain.txt is plain text without fields, but #body was given: remove #body"):
         Corpus.open(tmp_path / "plain.txt#body")
     with pytest.raises(InputError, match=r"none.jsonl does not exist"):
         Corpus.open(tmp_path / "none.jsonl#body")
@@ -305,7 +305,7 @@ def test_a_file_with_the_sign_of_a_field_in_its_name_is_that_file(tmp_path: Path
 
 
 def test_folders_without_text_and_pipes_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no corpus files"):
+    with pytest.raises(InputError, match="has no corpus files"):
         Corpus.open(tmp_path)
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(InputError, match="is not a regular file"):
@@ -506,7 +506,7 @@ def test_impossible_subsamples_are_rejected() -> None:
             corpus.subsample(limit, seed)
     with pytest.raises(InputError, match="too few different lines to draw 1 bytes from it"):
         list(Corpus.from_lines(["long " * 1000]).subsample(1))
-    with pytest.raises(InputError, match="holds no text"):
+    with pytest.raises(InputError, match="has only blank lines"):
         Corpus.from_lines([" "]).subsample(1)
 
 
@@ -608,7 +608,7 @@ def test_only_results_from_several_sources_depend_on_the_revision_of_samples(tmp
 def test_text_is_ensured_without_reading_it_all() -> None:
     endless = Corpus.from_lines(lambda: repeat("text"))
     assert endless.ensure_text() is endless
-    with pytest.raises(InputError, match="holds no text"):
+    with pytest.raises(InputError, match="has only blank lines"):
         Corpus.from_lines([" "]).ensure_text()
 
 

@@ -145,7 +145,7 @@ def test_a_url_that_leads_nowhere_is_an_input_error(store: Any, url: str, reason
     ("url", "error", "message"),
     [
         ("https://example.org/a.txt", MissingExtra, r"aiohttp: pip install 'relexify\[corpora\]'"),
-        ("s3://bucket/a.txt", InputError, r"\(Install s3fs\): install that package"),
+        ("s3://bucket/a.txt", InputError, r"\(Install s3fs\): install the named package"),
     ],
 )
 def test_a_missing_package_is_named(monkeypatch: Any, url: str, error: type[Exception], message: str) -> None:

@@ -1,4 +1,4 @@
-"""A target token as the source tokens that it is aligned with in parallel text (RAMEN, Eq. 2)."""
+"""Mix a target token from the source tokens that it is aligned with in parallel text (RAMEN, Eq. 2)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def aligned_tokens(
     smoothing: float = 0.0,
     min_count: float = 1.0,
 ) -> Mixture:
-    """Mix every target token from the source tokens it was aligned with, by p(source | target).
+    """Mix every target token from the source tokens it is aligned with, weighted by p(source | target).
 
     Args:
         source: The source tokenizer or its vocabulary.
         target: The target tokenizer or its vocabulary.
-        counts: [target × source].
-        smoothing: Added to the count of every pair that was seen.
-        min_count: Pairs seen less often are left out.
+        counts: How often two tokens are aligned [target × source].
+        smoothing: A number that is added to every count above 0.
+        min_count: Pairs with a lower count are ignored.
 
     Raises:
-        InputError: An option is impossible.
-        EvidenceError: No pair was seen often enough.
+        InputError: An option is out of range.
+        EvidenceError: No pair has a sufficient count.
     """
     if not (0 <= smoothing < float("inf") and 0 <= min_count < float("inf")):
         raise InputError(f"smoothing = {smoothing} and min_count = {min_count} are not possible: give 0 or more")
@@ -40,7 +40,7 @@ def aligned_tokens(
         np.array([form.is_special for form in vocabulary.forms]) for vocabulary in (target, source)
     )
     seen = scipy.sparse.csr_array(counts, dtype=np.float64).tocoo()
-    # Special tokens are copied by role; a text that happens to spell one says nothing about it.
+    # Special tokens are copied by role. If a text happens to contain the name of one, this is no evidence.
     kept = (seen.data >= min_count) & (seen.data > 0)
     kept &= ~special_rows[seen.row] & ~special_columns[seen.col]
     if not kept.any():

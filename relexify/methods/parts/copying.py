@@ -28,8 +28,8 @@ _PUNCTUATION = {
     }.items()
     for each in others
 }
-"""Punctuation marks of Latin script by those of Arabic, Devanagari, Chinese, Ethiopic, Khmer, Burmese, Tibetan,
-Armenian, Mongolian, N'Ko, Adlam and Lisu."""
+"""The corresponding punctuation mark of Latin script for marks of Arabic, Devanagari, Chinese, Ethiopic, Khmer,
+Burmese, Tibetan, Armenian, Mongolian, N'Ko, Adlam and Lisu."""
 
 
 def special(
@@ -43,7 +43,7 @@ def special(
     Args:
         source: The source tokenizer or its vocabulary.
         target: The target tokenizer or its vocabulary.
-        overrides: Source token by target token, both spelled out; any token may be named.
+        overrides: Source token by target token, both by their spelling; any token is allowed.
 
     Raises:
         VocabularyError: An override names a token that does not exist.
@@ -80,16 +80,16 @@ def kept(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
 
 
 def neutral(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
-    """Copy what means the same in every language: digits, punctuation, white space, single bytes.
+    """Copy tokens that mean the same in every language: digits, punctuation, white space, single bytes.
 
-    Digits and punctuation marks of another script that the source vocabulary lacks are copied from those of Latin
-    script: ३ from 3, ؟ from ?, 。 from a full stop.
+    Digits and punctuation marks of another script that the source vocabulary lacks are copied from their counterparts
+    in Latin script: ३ from 3, ؟ from ?, 。 from a full stop.
     """
     return _same_forms(source, target, "neutral", neutral_only=True)
 
 
 def shared(source: AnyVocabulary, target: AnyVocabulary) -> Mixture:
-    """Copy every token that both vocabularies have, whatever the family of either."""
+    """Copy every token that both vocabularies have; the two tokenizers may be of different families."""
     return _same_forms(source, target, "shared", neutral_only=False)
 
 
@@ -110,7 +110,7 @@ def _same_forms(source: AnyVocabulary, target: AnyVocabulary, method: str, *, ne
 
 
 def _in_latin_script(text: str) -> str:
-    """Return digits and punctuation marks as they are in Latin script; other characters stay."""
+    """Replace digits and punctuation marks by their counterparts in Latin script; keep other characters."""
     return "".join(
         chr(ord(each) - _FULL_WIDTH)
         if "！" <= each <= "～"
@@ -125,7 +125,8 @@ def _counterpart(token: str, roles: list[str], source: Vocabulary) -> int | None
             return source.special[role]
     if token in source.ids:
         return source.ids[token]
-    # The spelling counts before equivalent roles: BERT's [CLS] and a GPT's <|endoftext|> are only second best.
+    # Equivalent roles come last, because they fit less well than the same spelling: BERT's [CLS] and GPT's
+    # <|endoftext|>, for example.
     equivalents = (other for role in roles for other in EQUIVALENT_ROLES.get(role, ()))
     return next((source.special[role] for role in equivalents if role in source.special), None)
 

@@ -42,7 +42,7 @@ class Neighbours:
 
     Attributes:
         rows: Ids of the covered target tokens [n].
-        columns: Ids of their neighbours, from the nearest outwards [n × k].
+        columns: Ids of their neighbours, nearest first [n × k].
         similarities: Cosines [n × k].
     """
 
@@ -51,7 +51,7 @@ class Neighbours:
     similarities: np.ndarray
 
     def first(self, neighbours: int) -> Neighbours:
-        """Return only the first neighbours, as a search for fewer would have found them."""
+        """Return only the first neighbours; a search for fewer neighbours has the same result."""
         return Neighbours(self.rows, self.columns[:, :neighbours], self.similarities[:, :neighbours])
 
 
@@ -62,7 +62,7 @@ class TokenSpace:
     Attributes:
         source: Vectors of the source tokens.
         target: Vectors of the target tokens.
-        rotation: The vector alignment that brought them together.
+        rotation: The vector alignment that mapped them into one space.
     """
 
     source: SubwordVectors
@@ -73,7 +73,7 @@ class TokenSpace:
     def nearest(self, neighbours: int, *, device: str = "cpu") -> Neighbours:
         """Return the nearest source tokens of every covered target token.
 
-        The nearest k are the first k of the nearest K, so a search for fewer neighbours than before is free.
+        A search for fewer neighbours than before takes no time, because it returns the first of the earlier results.
 
         Raises:
             InputError: The two sides have different widths.
@@ -109,8 +109,10 @@ def check_subwords(source: SubwordVectors, target: SubwordVectors) -> None:
     if source.matrix.shape[1] != target.matrix.shape[1]:
         raise InputError(
             f"source vectors are {source.matrix.shape[1]} wide and target vectors {target.matrix.shape[1]}: "
-            "align them with reduce on, or use vectors of one width"
+            "align them with reduce on, or use vectors of the same width"
         )
     for side, vectors in (("source", source), ("target", target)):
         if not vectors.covered.any():
-            raise EvidenceError(f"no token of the {side} vocabulary has a vector: are these the right word vectors?")
+            raise EvidenceError(
+                f"no token of the {side} vocabulary has a vector: check that these are word vectors of its language"
+            )

@@ -1,6 +1,6 @@
-"""Evidence straight from a dictionary: a target token is the mean of the source pieces of its translations.
+"""Mix a target token from the source pieces of its translations in a dictionary.
 
-With a complete dictionary (as there is for an invented language) this is the mixture to measure others by; an ordinary
+With a complete dictionary, as for an invented language, this is the ideal mixture to compare others with. An ordinary
 dictionary covers only the tokens that are whole words.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["IF_SWAPPED", "check_columns", "translations", "whole_words"]
 IF_SWAPPED = "add `dictionary_swapped=true`, or leave it out if it is given"
 """What to do about a dictionary whose columns look swapped."""
 SWAPPED = 0.01
-"""Share of the entries that must fit the other way round if a dictionary is rejected for it; some words fit any."""
+"""Minimum share of entries that fit only with swapped columns, to reject a dictionary; a few words fit either way."""
 
 
 def translations(
@@ -41,9 +41,9 @@ def translations(
     Args:
         source_tokenizer: The model's tokenizer.
         target_tokenizer: The target language's tokenizer.
-        lexicon: Source word and target word; all translations of a word have the same weight.
-        frequencies: Frequencies of target words, which weight the words that share a token; equal if None.
-        whole_words: Use only words that are a single token; otherwise a token is mixed from every word it occurs in,
+        lexicon: Pairs of source word and target word; all translations of a word have the same weight.
+        frequencies: Frequencies of target words, which weight words that share a token; if None, weights are equal.
+        whole_words: Use only words that are a single token. If false, a token is mixed from every word it occurs in,
             weighted by its share of the word.
     """
     source, target = vocabulary_of(source_tokenizer), vocabulary_of(target_tokenizer)
@@ -54,12 +54,12 @@ def translations(
     )
     pairs = list(dict.fromkeys(chain.from_iterable(zip(lexicon.pairs, capitals, strict=True))))
     sources = _without_special(encode_words(source_tokenizer, [f" {word}" for word, _ in pairs]), source)
-    # The frequency of each target word, divided by the number of its translations
+    # Weight of each pair: the frequency of the target word, divided by the number of its translations.
     words = [word for _, word in pairs]
     counts, known = Counter(words), frequencies or {}
     weights = np.array([max(known.get(word, 1.0), 1e-9) / counts[word] for word in words], dtype=np.float64)
     meaning = _averages(sources, np.ones(len(pairs)), len(source))  # [pairs × source]
-    # A word has other tokens after a space than at the start of a text or, without spaces, inside it.
+    # A word has different tokens after a space and without one (at the start of a text, or in scripts without spaces).
     after_space = encode_words(target_tokenizer, words, after_space=True)
     alone = [
         [target.ids_by_form[TokenForm(word)]] if _is_token(word, target) else ids
@@ -91,33 +91,34 @@ def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon:
     """Validate that a dictionary does not have its columns swapped.
 
     Args:
-        source: The words of the source language that are known, by `whole_words`.
-        target: The words of the target language that are known, or the words of its text; the numbers do not matter.
+        source: The known words of the source language, as returned by `whole_words`.
+        target: The known words of the target language, or the words of its text; the values are ignored.
         lexicon: The dictionary.
 
     Raises:
-        InputError: Far more entries fit the other way round.
+        InputError: Far more entries fit with swapped columns.
     """
     fitting = find_correspondences(lexicon, source, target).entries_used
     swapped = find_correspondences(lexicon.swapped(), source, target).entries_used
     if swapped >= max(10, 3 * fitting, SWAPPED * len(lexicon)):
         raise InputError(
             f"the columns of {lexicon.name or 'the dictionary'} look swapped: of {len(lexicon):,} entries, {swapped:,} "
-            f"have a word of the text first and one of the model second, and {fitting:,} the other way round, as they "
-            f"should: {IF_SWAPPED}"
+            f"have a word of the text first and a word of the model second, and only {fitting:,} have the expected "
+            f"order: {IF_SWAPPED}"
         )
 
 
 def _is_token(word: str, vocabulary: Vocabulary) -> bool:
-    """Whether a word of a script without spaces is a token that no space comes before.
+    """Whether a word of a script without spaces is a token without a space before it.
 
-    Many tokenizers put a space before a text, so such a word, encoded alone, is not the token of running text.
+    Many tokenizers add a space before a text. Encoded alone, such a word would therefore not give this token, which
+    running text contains.
     """
     return bool(word) and is_unspaced(word[0]) and TokenForm(word) in vocabulary.ids_by_form
 
 
 def _without_special(rows: list[list[int]], vocabulary: Vocabulary) -> list[list[int]]:
-    """Return rows of ids without special tokens: the unknown token is no word, and no part of one."""
+    """Return rows of ids without special tokens: the unknown token, for example, is not a part of a word."""
     return [[id for id in row if not vocabulary.forms[id].is_special] for row in rows]
 
 

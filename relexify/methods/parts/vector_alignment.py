@@ -1,4 +1,4 @@
-"""Word vectors of two languages: where they come from, and what aligns them."""
+"""Word vectors of two languages: read or train them, and align them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 __all__ = ["AlignedBy", "align_vectors", "read_target_vectors", "read_word_vectors"]
 
 AlignedBy = Literal["dictionary", "identical", "self-learning", "unsupervised", "adversarial", "random", "nothing"]
-"""What aligns word vectors:
+"""How word vectors are aligned:
 
-- dictionary: the entries of a dictionary; without one, words that both languages write alike
-- identical: words that both languages write alike
-- self-learning: a small dictionary that is extended by neighbours
-- unsupervised: no pairs; all searches for a map between the two spaces
-- adversarial: no pairs; only the adversarial training of the papers
-- random: a random rotation, as a control
-- nothing: the vectors are in one space already, as multilingual ones are
+- dictionary: by the entries of a dictionary; without one, by words that both languages write alike
+- identical: by words that both languages write alike
+- self-learning: by a small dictionary that is extended by neighbours
+- unsupervised: without pairs, by all searches for a map between the two spaces
+- adversarial: without pairs, only by the adversarial training of the papers
+- random: by a random rotation, as a control
+- nothing: not at all, because the vectors are already in one space, as multilingual vectors are
 """
 
 _FORM_WORDS = 50_000
-"""Words with vectors that show which Unicode form these are in, the most frequent ones."""
+"""Number of the most frequent words with vectors that the Unicode form of the vectors is determined from."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,20 +59,20 @@ def read_word_vectors(
 
     Args:
         evidence: The files and texts.
-        training: How vectors are trained on text.
+        training: Options of the training of vectors on text.
         tokenizer: The source model's tokenizer.
-        read_embedding: Returns its input embedding [tokens × d], which replaces vectors of its language if there are
-            neither vectors nor text.
-        warn: Whether to warn of that.
+        read_embedding: Returns the source model's input embedding [tokens × d]. It replaces vectors of the source
+            language if there are neither vectors nor text.
+        warn: Whether to warn if the embedding replaces vectors.
 
     Returns:
-        The vectors of the source and of the target language; and, if the embedding replaced the former, what returns
-        those of its tokens once the words are aligned (`embedding_vectors`).
+        The vectors of the source language and of the target language. If the embedding replaced the source vectors,
+        also a function that returns the vectors of its tokens once the words are aligned (`embedding_vectors`).
     """
-    # Files first: one that cannot be read must not cost the training of the other side.
+    # Files first: if one cannot be read, no time has been spent on training the other side.
     source = None if evidence.source_vectors is None else load_vectors(evidence.source_vectors)
     target = None if evidence.target_vectors is None else load_vectors(evidence.target_vectors)
-    # One after the other: each takes all cores, and two that share them are many times slower than two in turn.
+    # Train one after the other: each training uses all cores, and two at once would be many times slower.
     if source is None and evidence.source_corpus is not None:
         source = trained_vectors(evidence.source_corpus, training, name="source language")
     if target is None:
@@ -81,7 +81,7 @@ def read_word_vectors(
         return source, target, None
     logger.log(
         logging.WARNING if warn else logging.DEBUG,
-        "neither vectors nor text of the model's language given: its own embedding replaces word vectors; "
+        "neither vectors nor text of the model's language are given: its own embedding replaces word vectors; "
         "`source_corpus` or `source_vectors` usually do better",
     )
     lexicon = evidence.lexicon
@@ -114,18 +114,19 @@ def align_vectors(
     Args:
         source: Vectors of the source language.
         target: Vectors of the target language.
-        lexicon: The dictionary, if there is one; it also tests what other evidence aligns.
-        aligned_by: What aligns them.
-        with_dictionary: Whether a dictionary may; otherwise all identical words do, however short, as in RAMEN.
-        search: How a map is searched for without pairs.
+        lexicon: The dictionary, if there is one; it also tests alignments by other evidence.
+        aligned_by: How to align them.
+        with_dictionary: Whether the dictionary may align them; otherwise, all identical words do, however short, as in
+            RAMEN.
+        search: Options of the search for a map without pairs.
         seed: Random seed.
-        device: Where to search.
-        warn: Whether to warn of missing evidence and of vectors that it does not align.
+        device: The device to search on.
+        warn: Whether to warn if evidence is missing, or if it does not align the vectors.
 
     Raises:
-        EvidenceError: There is nothing to align the vectors by.
+        EvidenceError: There is no evidence to align the vectors with.
     """
-    if lexicon is not None:  # its words are spelled like the text, and those of a file may be in another Unicode form
+    if lexicon is not None:  # the dictionary is spelled like the text, but vectors may be in another Unicode form
         lexicon = lexicon.spelled_like(" ".join(target.words[:_FORM_WORDS]))
     if aligned_by == "nothing":
         return unaligned(source, target, lexicon=lexicon, seed=seed)

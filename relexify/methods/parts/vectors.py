@@ -1,4 +1,4 @@
-"""Vectors of words and tokens, trained on text or read from a model's embedding, and words that align two languages."""
+"""Vectors of words and tokens, trained on text or read from a model's embedding; words that align two languages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 TokensInSpace = Callable[[WordVectors], SubwordVectors]
-"""Returns the vectors of a vocabulary's tokens in the space that word vectors were rotated to."""
+"""Takes rotated word vectors, and returns the vectors of a vocabulary's tokens in the same space."""
 
 _FILE = "vectors.safetensors"
 
@@ -58,12 +58,12 @@ def trained_vectors(corpus: Corpus, options: VectorTraining, *, name: str = "") 
 
     Args:
         corpus: The text.
-        options: How to train.
-        name: What progress bars call it.
+        options: Options of the training.
+        name: The name of the text in progress bars.
     """
 
     def words() -> SplitText:
-        return SplitText(corpus, EachLine(train_segmenter(corpus)))  # cut as the script needs it
+        return SplitText(corpus, EachLine(train_segmenter(corpus)))  # split as the script requires
 
     with report_under(name) if name else nullcontext():
         return counted_vectors(*_word_entry(corpus, options), words, options)
@@ -75,7 +75,7 @@ def has_trained_vectors(corpus: Corpus, options: VectorTraining) -> bool:
 
 
 def token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining) -> SubwordVectors:
-    """Train vectors of tokens on text that their tokenizer has cut, or load them from the cache."""
+    """Train vectors of tokens on text that their tokenizer has split, or load them from the cache."""
     options = _of_whole_tokens(options)
     encoder, vocabulary = encoder_of(tokenizer), vocabulary_of(tokenizer)
 
@@ -93,24 +93,24 @@ def has_token_vectors(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, option
 def choose_lexicon(
     dictionary: BilingualLexicon | None, source: WordVectors, target: WordVectors, *, warn: bool = True
 ) -> BilingualLexicon:
-    """Return the dictionary, or, if there is none, the words that both languages write alike, with a warning."""
+    """Return the dictionary; without one, log a warning and return the words that both languages write alike."""
     if dictionary is not None:
         return dictionary
     lexicon = identical_words(source, target)
     logger.log(
         logging.WARNING if warn else logging.DEBUG,
         "no dictionary given: falling back on %d words that both languages write alike; "
-        "even a small one (`dictionary`) usually does better",
+        "even a small dictionary (`dictionary`) usually does better",
         len(lexicon),
     )
     return lexicon
 
 
 def identical_words(source: WordVectors, target: WordVectors, *, shortest: int = 4) -> BilingualLexicon:
-    """Return the words that both languages write alike, without those of fewer letters than `shortest`.
+    """Return the words of at least `shortest` letters that both languages write alike.
 
     Raises:
-        EvidenceError: There are none.
+        EvidenceError: There are no such words.
     """
     lexicon = BilingualLexicon.identical(source.words, target.words, shortest=shortest)
     if not len(lexicon):
@@ -123,20 +123,21 @@ def identical_words(source: WordVectors, target: WordVectors, *, shortest: int =
 def embedding_vectors(
     tokenizer: PreTrainedTokenizerFast, embedding: np.ndarray, words: list[str], *, target_words: Sequence[str] = ()
 ) -> tuple[WordVectors, TokensInSpace]:
-    """Read a model's own embedding as word vectors of its language.
+    """Use a model's own embedding as word vectors of its language.
 
-    A word is the mean of its tokens' rows; the rows are centred first, since they share a large common direction.
+    The vector of a word is the mean of its tokens' rows. Rows are centred first, because they share a large common
+    direction.
 
     Args:
         tokenizer: The model's tokenizer.
-        embedding: Its input embedding [tokens × d].
-        words: Words that are needed, such as a dictionary's.
-        target_words: Words of the target language. Those that the tokenizer normalises to a whole word of its
-            vocabulary (`Berlin` to `berlin`) are known too, so that both languages can be found to write them alike.
+        embedding: The model's input embedding [tokens × d].
+        words: Words that need a vector, such as those of a dictionary.
+        target_words: Words of the target language. If the tokenizer normalises one to a whole word of its vocabulary
+            (`Berlin` to `berlin`), it gets a vector too, so that both languages share this word.
 
     Returns:
-        The vectors of those words and of the whole words of the vocabulary, and a function that gives the vectors of
-        the tokens in whatever space those word vectors were rotated to.
+        The vectors of these words and of the whole words of the vocabulary, and a function that returns the vectors of
+        the tokens in the space to which the word vectors were rotated.
     """
     vocabulary = vocabulary_of(tokenizer)
     rows = np.asarray(embedding[: len(vocabulary)], dtype=np.float32)
@@ -161,24 +162,24 @@ def embedding_vectors(
 def counted_vectors(
     kind: str, key: Mapping[str, object], text: Callable[[], SplitText], options: VectorTraining
 ) -> WordVectors:
-    """Load vectors from the cache, or train them on a text, which hosts that work together count together.
+    """Load vectors from the cache, or train them on a text; hosts that work together share the counting.
 
     Args:
         kind: As for `cached`.
         key: As for `cached`.
-        text: Opens the text; called if the vectors are not in the cache.
-        options: How to train.
+        text: Opens the text; called only if the vectors are not in the cache.
+        options: Options of the training.
     """
     shards = vector_shards(kind, key)
 
     def make() -> WordVectors:
         alone = text()
-        # Shards without other hosts are those of a run that was interrupted.
+        # With a single host, existing shards are left from an interrupted run.
         if launch().hosts == 1 and not shards.exist():
             return train_vectors(alone, options)
         with suppress(ShardsLost):
             return train_vectors(replace(alone, shards=shards), options)
-        # Another host has removed them because its vectors are in the cache, or nothing can be written there.
+        # The shards are gone: another host has removed them after caching its vectors, or the cache is not writable.
         return _cached_vectors(kind, key, lambda: train_vectors(alone, options))
 
     vectors = _cached_vectors(kind, key, make)
@@ -197,17 +198,17 @@ def _cached_vectors(kind: str, key: object, make: Callable[[], WordVectors]) -> 
 
 
 def _of_whole_tokens(options: VectorTraining) -> VectorTraining:
-    """Return options without n-grams: a token is a whole; its letters add nothing."""
+    """Return options without n-grams, because the letters of a token carry no additional information."""
     return replace(options, shortest_ngram=1, longest_ngram=0)
 
 
 def _word_entry(corpus: Corpus, options: VectorTraining) -> tuple[str, Mapping[str, object]]:
-    """Return kind and key of word vectors in the cache."""
+    """Return the kind and the key of word vectors in the cache."""
     return "vectors", {"corpus": corpus, "options": options}
 
 
 def _token_entry(
     corpus: Corpus, tokenizer: PreTrainedTokenizerFast, options: VectorTraining
 ) -> tuple[str, Mapping[str, object]]:
-    """Return kind and key of token vectors in the cache."""
+    """Return the kind and the key of token vectors in the cache."""
     return "token-vectors", {"corpus": corpus, "tokenizer": encoder_of(tokenizer).identity, "options": options}

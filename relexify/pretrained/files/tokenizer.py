@@ -1,4 +1,4 @@
-"""Validate a tokenizer.json that would make the package tokenizers crash or read it wrongly, and read it.
+"""Read a tokenizer.json, after rejecting one that the package tokenizers would crash on or misread.
 
 transformers is not imported, so that invalid input is rejected immediately.
 """
@@ -21,9 +21,9 @@ from relexify.tokens import LARGEST_VOCABULARY, growth_of, is_lengthened
 __all__ = ["check_backend_growth", "check_tokenizer_file", "read_local_backend"]
 
 MOST_GROWTH = 100
-"""How many times longer a tokenizer may make a text. Those of models reach 18, with the tables of SentencePiece."""
+"""How many times longer a tokenizer may make a text. Real tokenizers reach 18, with the tables of SentencePiece."""
 MOST_ADDED = 1_000
-"""Characters that a tokenizer may add to any text, or parts of its template."""
+"""Maximum number of characters that a tokenizer may add to a text, and of parts of its template."""
 
 
 def read_local_backend(name: str) -> Tokenizer | None:
@@ -52,17 +52,17 @@ def read_local_backend(name: str) -> Tokenizer | None:
 
 
 def check_tokenizer_file(file: Path) -> None:
-    """Validate what the package tokenizers does not.
+    """Validate a tokenizer.json where the package tokenizers would abort the process or misread it.
 
-    It aborts the process if the highest id is too large for its memory, if the normaliser is damaged, or if a chain of
-    rules makes a short text larger than the memory.
+    It aborts the process if the highest id is too large for memory, if the normaliser is damaged, or if a chain of
+    rules makes a short text too large for memory.
 
     Raises:
         InputError: The file is damaged.
     """
     state = read_json(file)
     if not isinstance(state, dict):
-        return  # transformers reports what is wrong, or reads the tokenizer from other files
+        return  # transformers reports the problem, or reads the tokenizer from other files
     model, added = state.get("model"), state.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     ids: list[object] = []
@@ -87,18 +87,18 @@ def check_tokenizer_file(file: Path) -> None:
             raise InputError(f"{file} is damaged: its normaliser replaces empty text")
         if isinstance(text := part.get("precompiled_charsmap"), str) and not _is_character_map(text):
             raise InputError(f"{file} is damaged: the character map of its normaliser cannot be read")
-    _check_growth(str(file), state)  # before it is loaded, because added tokens are normalised then
+    _check_growth(str(file), state)  # before loading, which already normalises the added tokens
 
 
 def _check_growth(name: str, state: Mapping[str, object]) -> None:
     """Validate that no part of a tokenizer makes text so long that it may not fit into memory.
 
     Args:
-        name: The tokenizer.
-        state: Its parts, as in `tokenizer.json`.
+        name: The name of the tokenizer, for messages.
+        state: The parts of the tokenizer, as in `tokenizer.json`.
 
     Raises:
-        InputError: A part does.
+        InputError: A part may make text too long.
     """
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         growth = growth_of(state.get(part))
@@ -107,19 +107,19 @@ def _check_growth(name: str, state: Mapping[str, object]) -> None:
                 continue
             raise InputError(
                 f"the {part} of {name} may make text {growth.factor:,.3g} times as long and add {growth.added:,.3g} "
-                f"characters, which may not fit into memory: use a tokenizer with at most {MOST_GROWTH} and "
-                f"{MOST_ADDED:,}"
+                f"characters, which may not fit into memory: use a tokenizer that makes text at most {MOST_GROWTH} "
+                f"times as long and adds at most {MOST_ADDED:,} characters"
             )
 
 
 def check_backend_growth(name: str, backend: Tokenizer) -> None:
-    """Validate a loaded tokenizer as `check_tokenizer_file` does; it may come from other files."""
+    """Validate the growth of a loaded tokenizer, which may come from files other than tokenizer.json."""
     parts = {part: getattr(backend, part) for part in ("normalizer", "pre_tokenizer", "decoder")}
     _check_growth(name, {part: json.loads(value.__getstate__()) for part, value in parts.items() if value is not None})
 
 
 def _check_template(file: Path, processor: object) -> None:
-    """Validate that a template, alone or in a sequence, declares the special tokens that it puts around a text."""
+    """Validate that a post-processor template, alone or in a sequence, declares the special tokens that it adds."""
     if not isinstance(processor, dict):
         return
     for part in processor.get("processors") or ():
@@ -139,7 +139,7 @@ def _check_template(file: Path, processor: object) -> None:
 
 
 def _is_character_map(text: str) -> bool:
-    """Whether this is a character map of SentencePiece: base64 of the size of a table, the table, and a text."""
+    """Whether a text is a character map of SentencePiece: the base64 of a table's size, the table, and its strings."""
     try:
         data = base64.b64decode(text, validate=True)
         size = int.from_bytes(data[:4], "little")

@@ -1,7 +1,7 @@
 """The weight files of a model: compute their sha256, and write files in which only some tensors differ.
 
-A grafted model has the inner parameters of its source. Files of the source that contain a lexical tensor are rewritten,
-and all others are hard-linked, so time and memory depend on the size of the vocabulary, not on that of the model.
+A grafted model has the same inner parameters as its source. Source files that contain a lexical tensor are rewritten,
+and all others are hard-linked. Time and memory therefore depend on the size of the vocabulary, not of the model.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header
 __all__ = ["bytes_to_write", "find_file", "identify_weights", "save_with_links", "sha256_of_weights"]
 
 HASHED_BYTES = 4e9
-"""Up to this size, parameters are hashed for the record even if nothing else reads them: about ten seconds."""
+"""Parameters up to this size are hashed for the provenance even if nothing else reads them: about ten seconds."""
 
 _DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *, changed: Collection[str]) -> bool:
-    """Write the same as `save_pretrained`, but link to the files of another model in which nothing changes.
+    """Write the same files as `save_pretrained`, but hard-link the unchanged files of another model.
 
     Args:
         model: The model to write.
         folder: An empty folder.
-        source: The model that it was made from, as for `load_model`; its files contain the unchanged tensors.
+        source: The model that `model` was made from, as for `load_model`; its files contain the unchanged tensors.
         changed: Names of the parameters and buffers that differ, including the input embedding and all names of tied
             tensors.
 
     Returns:
         Whether the model was written. Nothing is written if the source has no safetensors files on this machine, or if
-        a changed tensor has another name or format there than in the model.
+        a changed tensor has another name in the source files, or a dtype that safetensors here cannot store.
     """
     files = _find_files(source)
     if files is None:
@@ -61,7 +61,7 @@ def save_with_links(model: PreTrainedModel, folder: Path, source: str | Path, *,
     needed = [tensors[name] for name in changed if name in tensors]
     if any(tensor.data_ptr() not in stored or tensor.dtype not in _DTYPES for tensor in needed):
         return False
-    # Tensors for the source vocabulary that the model does not load, such as a dropped head, must not be kept.
+    # Drop tensors of the source vocabulary that the model does not load, such as an unused head.
     rows = files.shapes[stored[model.get_input_embeddings().weight.data_ptr()]][0]
     dropped = {name for name, shape in files.shapes.items() if parameters[name] is None and rows in shape}
 
@@ -86,7 +86,7 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
 
     Args:
         model: The source model.
-        source: Its name, as for `load_model`.
+        source: The name of the source model, as for `load_model`.
         rows: Size of the other vocabulary.
     """
     axes, files = lexical_axes(model), _find_files(source)
@@ -97,12 +97,12 @@ def bytes_to_write(model: PreTrainedModel, source: str | Path, *, rows: int) -> 
 
 
 def identify_weights(source: str | Path, model: PreTrainedModel, *, is_read: bool) -> str | None:
-    """Return a hash of the weights of a model, for the record: `sha256_of_weights`, or else a hash of the parameters.
+    """Return a hash of a model's weights for the provenance: `sha256_of_weights`, or else a hash of the parameters.
 
     Args:
         source: As for `load_model`.
-        model: The model that was loaded from it.
-        is_read: Whether the parameters were read anyway. If not, those of a large model are not read for the hash.
+        model: The model that was loaded from `source`.
+        is_read: Whether the parameters were read anyway. If not, a large model is not read only for its hash.
 
     Returns:
         The hash, or None for a large model if its weights would have to be read.
@@ -113,14 +113,14 @@ def identify_weights(source: str | Path, model: PreTrainedModel, *, is_read: boo
 
 
 def sha256_of_weights(source: str | Path, *, read: bool = True) -> str | None:
-    """Return the sha256 of the safetensors file of a model; for several files, that of the output of `sha256sum`.
+    """Return the sha256 of a model's safetensors file; for several files, the sha256 of the output of `sha256sum`.
 
     Args:
         source: As for `load_model`.
-        read: Whether to read files whose names do not contain their sha256.
+        read: Whether files may be read; if not, the hash must be known from their names.
 
     Returns:
-        The hash, or None if there are no such files on this machine, or if they would have to be read.
+        The hash; None if this machine has no such files, or if the hash is unknown without reading them.
     """
     files = _find_files(source)
     if files is None:
@@ -151,7 +151,7 @@ def find_file(model: str, file: str) -> Path | None:
 
 
 def _stored_sha256(path: Path) -> str | None:
-    """Return the sha256 by which the Hub's cache names a file; for large models, computing it takes minutes."""
+    """Return a file's sha256 from its name in the Hub's cache; computing it would take minutes for large models."""
     stored = path.resolve()
     is_named = stored.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", stored.name)
     return stored.name if is_named else None
@@ -168,7 +168,7 @@ class _Files:
 
 def _find_files(source: str | Path) -> _Files | None:
     name = resolve(source)
-    if kind_of_folder(name) is not None:  # such models may be saved in another form
+    if kind_of_folder(name) is not None:  # relexify's own kinds of models may store tensors in another form
         return None
     main_file = find_file(name, SAFE_WEIGHTS_NAME) or find_file(name, SAFE_WEIGHTS_INDEX_NAME)
     if main_file is None:

@@ -1,4 +1,4 @@
-"""The parameters of a model: those of the vocabulary, and new or untrained ones.
+"""The parameters of a model: parameters of the vocabulary, new heads, untrained models.
 
 lexical.py        find the parameters that belong to the vocabulary
 heads.py          add a language-modelling head

@@ -33,8 +33,8 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
     loader = model_class(config)
     if loader is AutoModelForCausalLM:
         raise InputError(
-            f"the config of {name} does not say what kind of model it is for: name its class in its config.json, "
-            'such as "architectures": ["BertForMaskedLM"]'
+            f"the config of {name} names no model class: add one to its config.json, such as "
+            '"architectures": ["BertForMaskedLM"]'
         )
     for field, value in changes.items():
         if not hasattr(config, field):
@@ -43,11 +43,11 @@ def fresh_model(name: str | Path, changes: Mapping[str, Any], *, seed: int = 0) 
         # Sizes and numbers of layers are positive; ids may be 0.
         if type(value) is int and type(before) is int and value < 1 <= before and not field.endswith("_id"):
             raise InputError(
-                f"{field} = {value} is not possible in a {config.model_type}, where it is {before}: give 1 or more"
+                f"{field} = {value} is not possible in a {config.model_type} (it was {before}): give 1 or more"
             )
         try:
             setattr(config, field, value)
-        except Exception as error:  # the validation of config fields raises its own exception classes
+        except Exception as error:  # config classes raise their own types of exceptions
             reason = first_line(error)
             raise InputError(f"{field} = {value!r} is not possible in a {config.model_type} ({reason})") from error
     try:
@@ -71,16 +71,16 @@ def fresh_twin(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
         torch.manual_seed(seed)
         twin = type(model)(copy.deepcopy(model.config))
     with torch.no_grad():
-        for name, buffer in model.named_buffers():  # for example the codes of sub-embeddings, which are not trained
+        for name, buffer in model.named_buffers():  # for example, the codes of sub-embeddings
             twin.get_buffer(name).copy_(buffer)
     return cast_parameters(twin, model.dtype).eval()
 
 
 def _draw_zero_rows(model: PreTrainedModel) -> None:
-    """Initialise zero rows of the embedding, such as that of the padding token, like the other rows, in place.
+    """Initialise zero rows of the embedding, such as the padding row, like the other rows, in place.
 
-    transformers initialises the padding row with zeros, but the padding token may also separate paragraphs. The
-    gradient of a root mean square norm at zero is so large that training diverges within a few steps.
+    transformers initialises the padding row with zeros, but the padding token may also separate paragraphs. At a zero
+    row, the gradient of RMSNorm is so large that training diverges within a few steps.
     """
     embedding = model.get_input_embeddings()
     if isinstance(embedding, nn.Embedding):

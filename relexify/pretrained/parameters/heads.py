@@ -18,7 +18,7 @@ __all__ = ["add_head", "has_head"]
 
 
 def has_head(config: PreTrainedConfig) -> bool:
-    """Return whether a model was saved with a head of any type; True if its config does not specify it."""
+    """Return whether a model was saved with a head of any type; True if its config names no class."""
     names = [str(name) for name in getattr(config, "architectures", None) or []]
     # `BertModel` has no head; `GPT2LMHeadModel` has one.
     headless = [name.endswith("Model") and not name.endswith("LMHeadModel") for name in names]
@@ -26,23 +26,23 @@ def has_head(config: PreTrainedConfig) -> bool:
 
 
 def add_head(model: PreTrainedModel, *, seed: int = 0) -> PreTrainedModel:
-    """Return a copy of a model with a new language-modelling head, which is untrained.
+    """Return a copy of a model with a new, untrained language-modelling head.
 
-    If the architecture ties embeddings, the rows of the head are those of the input embedding. All other parameters are
-    initialised as usual for the architecture. Other parts of the source model, such as BERT's pooler, are dropped.
+    If the architecture ties embeddings, the head shares the rows of the input embedding. All other parameters of the
+    head are initialised as usual for the architecture. Unused parts of the model, such as BERT's pooler, are dropped.
 
     Args:
         model: A model without a head; it is not changed.
         seed: Random seed of the new parameters.
 
     Returns:
-        A masked language model if the architecture has one, otherwise a causal one, in the same dtype.
+        A masked language model if the architecture has one, otherwise a causal language model, in the same dtype.
 
     Raises:
         InputError: The architecture has no language-modelling head.
     """
     config = copy.deepcopy(model.config)
-    # Encoders first, since many of them also have a causal head.
+    # Masked language models first, because many encoders also have a causal head.
     if not getattr(config, "is_encoder_decoder", False):
         if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False):
             return _headed(model, AutoModelForMaskedLM, config, seed)
@@ -61,8 +61,8 @@ def _headed(model: PreTrainedModel, auto_class: type, config: PreTrainedConfig, 
     missing, unexpected = headed.base_model.load_state_dict(values, strict=False)
     if different := [*missing, *unexpected]:
         raise InputError(
-            f"{type(model).__name__} is not built like the inside of {type(headed).__name__} ({different[0]}): "
-            "give a model of another class"
+            f"{type(model).__name__} does not have the same inner parameters as {type(headed).__name__} "
+            f"({different[0]} differs): give a model of another class"
         )
     headed.tie_weights()
     return cast_parameters(headed, model.dtype).eval()

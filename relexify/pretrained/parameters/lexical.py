@@ -26,8 +26,8 @@ _CACHE: WeakKeyDictionary[PreTrainedModel, tuple[dict[str, tuple[int, ...]], dic
 def lexical_axes(model: PreTrainedModel) -> dict[str, int]:
     """Return the names of the parameters and buffers with one entry per token, and their token axis.
 
-    They are found with `resize_token_embeddings`, applied to a copy of the model on the meta device: exactly those
-    tensors that it resizes are lexical (input embedding, untied head, output bias, `final_logits_bias`, …).
+    To find them, `resize_token_embeddings` is applied to a copy of the model on the meta device: exactly the tensors
+    that it resizes are lexical (input embedding, untied head, output bias, `final_logits_bias`, …).
 
     Raises:
         GraftError: The vocabulary of the model cannot be resized.
@@ -85,7 +85,7 @@ def weight_rows(module: nn.Module, which: slice | np.ndarray = slice(None)) -> n
 
 
 def embedding_names(folder: Path) -> set[str]:
-    """Return the names that the input embedding may have in the files of a folder, including that of a tied head."""
+    """Return the possible names of the input embedding in the files of a folder, including the name of a tied head."""
     model = meta_model(folder)
     weight = model.get_input_embeddings().weight
     return {name for name, tensor in model.named_parameters(remove_duplicate=False) if tensor is weight}
@@ -94,19 +94,19 @@ def embedding_names(folder: Path) -> set[str]:
 def _check_axes(
     model: PreTrainedModel, shapes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int], rows: int
 ) -> None:
-    """Reject a model whose `resize_token_embeddings` misses a lexical parameter, or resizes another one."""
+    """Reject a model whose `resize_token_embeddings` misses a lexical parameter, or resizes a wrong one."""
     for name, shape in shapes.items():
         is_resized_wrongly = name in axes and shape[axes[name]] != rows
         is_missed = name not in axes and bool(shape) and shape[0] == rows
         if is_resized_wrongly or is_missed:
             raise GraftError(
                 f"{type(model).__name__} does not resize {name} {list(shape)} together with its {rows} tokens, "
-                "so it cannot be given a new vocabulary"
+                "so its vocabulary cannot be replaced: give a model of another class"
             )
 
 
 def _shapes(model: PreTrainedModel) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every parameter and buffer by name, including tied ones."""
+    """Return the shape of every parameter and buffer by name, including all names of tied tensors."""
     tensors: dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
     tensors.update(model.named_buffers(remove_duplicate=False))
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}

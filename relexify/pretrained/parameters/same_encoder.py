@@ -1,4 +1,4 @@
-"""Check that two models share an encoder: their parameters are the same, except those of the vocabulary."""
+"""Check that two models share an encoder: all parameters except those of the vocabulary must be equal."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ def check_same_encoder(
         start = 1 if name in lexical else 0
         if shape is None or other_shape is None or shape[start:] != other_shape[start:]:
             raise GraftError(
-                f"the two models do not share an encoder: {name} is {_shown(shape)} in {names[0]} and "
-                f"{_shown(other_shape)} in {names[1]}; give the model that the other was transferred from, and the "
-                "other as relexify transfer wrote it"
+                f"the two models do not share an encoder: {name} is {_shown(shape)} in {names[0]}, but "
+                f"{_shown(other_shape)} in {names[1]}; give a model that relexify transfer wrote, and the model that "
+                "it was transferred from"
             )
-    # Models are rebuilt from their configs, so compare the padding ids there; the module only shows whether they
-    # matter.
+    # Compare the padding ids of the configs, because models are rebuilt from them; `position_padding` only tells
+    # whether padding ids matter.
     padding, other_padding = (
         None if position_padding(model) is None else model.config.pad_token_id for model in (first, second)
     )
     if padding != other_padding:
         raise GraftError(
-            f"positions are counted from the padding id, which is {padding} in {names[0]} and {other_padding} in "
+            f"positions are counted from the padding id, which is {padding} in {names[0]}, but {other_padding} in "
             f"{names[1]}: give models with the same padding id"
         )
 
 
 def warn_if_trained_apart(first: PreTrainedModel, second: PreTrainedModel, lexical: Collection[str]) -> None:
-    """Warn if the encoders of two models, which have equal shapes, have different values; that of the first is used.
+    """Warn if the encoders of two models have equal shapes but different values; the first encoder is used.
 
     Args:
         first: A model, or only its encoder.
@@ -69,15 +69,15 @@ def warn_if_trained_apart(first: PreTrainedModel, second: PreTrainedModel, lexic
     changed = [name for name in inner if not torch.equal(values[name].cpu().float(), other_values[name].cpu().float())]
     if changed:
         logger.warning(
-            "the encoders of the two models differ in %d of %d parameters: that of the first is used, "
-            "although the embeddings of the second were trained with another",
+            "the encoders of the two models differ in %d of %d parameters: the encoder of the first is used, "
+            "although the embeddings of the second were trained with its own",
             len(changed),
             len(inner),
         )
 
 
 def _state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Return all parameters and buffers except those of the pooler, which belongs to the head of classifiers."""
+    """Return all parameters and buffers except the pooler's, because the pooler belongs to the head of classifiers."""
     return {name: tensor for name, tensor in model.state_dict().items() if "pooler" not in name.split(".")}
 
 

@@ -28,7 +28,7 @@ def computes_in_bfloat16(precision: Precision) -> bool:
 def cast_parameters(model: Module, dtype: torch.dtype) -> Module:
     """Cast the parameters of a model in place, as `from_pretrained` does, and return it.
 
-    Buffers such as rotary frequencies keep their dtype: in bfloat16, distant positions would become equal.
+    Buffers such as rotary frequencies keep their dtype, because in bfloat16, distant positions would become equal.
     """
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)

@@ -1,7 +1,7 @@
-"""Use transformers without its progress bars and messages: the library prints nothing; the command line has its own.
+"""Use transformers without its progress bars and messages: relexify prints nothing, or its own progress bars.
 
-Loading and saving models shows bars such as "Loading weights" and "Writing model shards". Progress bars of downloads
-from the Hub are not affected.
+transformers shows bars such as "Loading weights" and "Writing model shards" when it loads and saves models. Progress
+bars of downloads from the Hub are not affected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def save_model(model: PreTrainedModel, folder: str | Path, *, weights: dict[str,
     Args:
         model: The model.
         folder: The folder.
-        weights: Its parameters, if they are distributed over devices.
+        weights: The parameters to write instead of the model's own, for example if these are distributed over devices.
     """
     with quiet_transformers():
         model.save_pretrained(folder, state_dict=weights)

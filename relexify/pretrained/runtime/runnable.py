@@ -34,10 +34,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def check_finite(model: PreTrainedModel) -> None:
     """Validate that no parameter has NaN or infinite values.
 
-    This reads every parameter, so call it only where they are read anyway: a large model may be memory-mapped.
+    This reads every parameter. A large model may be memory-mapped, so call it only where it is read completely anyway.
 
     Raises:
-        InputError: A parameter has such values.
+        InputError: A parameter has NaN or infinite values.
     """
     for name, parameter in model.named_parameters():
         # The minimum and the maximum take one pass and no copy; both are NaN if any value is NaN.
@@ -49,9 +49,9 @@ def check_finite(model: PreTrainedModel) -> None:
 
 
 def memory_shortage(model: PreTrainedModel, device: str) -> str | None:
-    """Return a description of the needed and the free memory if a model does not fit, and None if it does.
+    """Return a description of the needed and the free memory if a model does not fit; None if it fits.
 
-    Memory-mapped parameters are included, because a forward pass reads all of them.
+    Memory-mapped parameters count, because a forward pass reads all of them.
     """
     needed, free = _WORKING * model.get_memory_footprint(), free_memory(device)
     if needed <= free:
@@ -60,11 +60,11 @@ def memory_shortage(model: PreTrainedModel, device: str) -> str | None:
 
 
 def free_memory(device: str) -> int:
-    """Return the free memory of a device in bytes; for the CPU, within the limit of the container."""
+    """Return the free memory of a device in bytes; on the CPU, at most what the container's limit leaves."""
     if torch.device(device).type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     free = int(psutil.virtual_memory().available)
-    group = Path("/sys/fs/cgroup")  # version 2; these files do not exist outside of containers
+    group = Path("/sys/fs/cgroup")  # cgroup version 2; the files below exist only inside containers
     try:
         limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
     except (OSError, ValueError):  # without a limit, the file contains `max`

@@ -1,8 +1,8 @@
 """Checkpoints of a training run: each is complete or ignored.
 
-A checkpoint is sealed last: its seal lists all files with their sizes and checksums. A folder without a seal was
-left by a killed run and is removed. A checkpoint whose files differ from its seal is damaged, and the run resumes from
-the one before it.
+The last file of a checkpoint is its seal, which lists all files with their sizes and checksums. A folder without a seal
+was left by a killed run and is removed. A checkpoint whose files differ from its seal is damaged; the run then resumes
+from the previous one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 SEAL = "sealed.json"
-"""The file in a checkpoint that shows that it is complete, and how to find out whether it is intact."""
+"""The file that marks a checkpoint as complete; its checksums show whether the checkpoint is intact."""
 _PREFIX = "checkpoint-"
 
 logger = logging.getLogger(__name__)
@@ -52,19 +52,19 @@ def write_checkpoint(
     advice: str,
     is_main: bool = True,
 ) -> None:
-    """Write and seal a checkpoint, and only then remove older ones; on an error, nothing of it is left.
+    """Write and seal a checkpoint, and only then remove older ones; on an error, the new one is removed completely.
 
     Args:
-        folder: Where checkpoints are.
-        step: The step of this one.
-        write: Lets a transformers Trainer write it; all processes call it together.
-        keep: How many of the newest to keep.
-        best: The step of the best one; None if there is none.
-        advice: What to do if it cannot be written.
+        folder: The folder with the checkpoints.
+        step: The step of the new checkpoint.
+        write: Makes a transformers Trainer write the checkpoint; all processes call it together.
+        keep: Number of the newest checkpoints to keep.
+        best: The step of the best checkpoint; None if there is none.
+        advice: What to do if the checkpoint cannot be written.
         is_main: Whether this is the process that seals and removes checkpoints.
 
     Raises:
-        OutputError: It cannot be written.
+        OutputError: The checkpoint cannot be written.
     """
     checkpoint = folder / f"{_PREFIX}{step}"
     try:
@@ -72,7 +72,7 @@ def write_checkpoint(
             drop_checkpoint(checkpoint)
         write()
         if is_main:
-            (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle, and never read
+            (checkpoint / "training_args.bin").unlink(missing_ok=True)  # a pickle that relexify never reads
             seal(checkpoint)
     except (OSError, SafetensorError, RuntimeError, OutputError) as error:
         if is_main:
@@ -83,7 +83,7 @@ def write_checkpoint(
 
 
 def seal(checkpoint: Path) -> None:
-    """Declare a checkpoint complete, after all of it has reached the disk."""
+    """Mark a checkpoint as complete, after flushing all its files to disk."""
     for path in checkpoint.rglob("*"):
         if path.is_file():
             sync_to_disk(path)
@@ -100,7 +100,7 @@ def find_checkpoint(folder: Path) -> Path | None:
     """Return the newest intact checkpoint; None if there are no checkpoints.
 
     Raises:
-        InputError: There are checkpoints, and all of them are damaged.
+        InputError: There are checkpoints, but all of them are damaged.
     """
     found = sealed_checkpoints(folder)
     reason = ""
@@ -116,10 +116,10 @@ def find_checkpoint(folder: Path) -> Path | None:
 
 @contextmanager
 def resuming_from(checkpoint: Path | None) -> Iterator[None]:
-    """Report a checkpoint that torch does not load, because its pickles contain more than numbers, as `InputError`.
+    """Raise an `InputError` for a checkpoint that torch does not load because its pickles contain more than numbers.
 
     Raises:
-        InputError: It was not written by relexify.
+        InputError: The checkpoint was not written by relexify.
     """
     try:
         yield
@@ -140,14 +140,14 @@ def remove_unsealed(folder: Path) -> None:
 
 
 def rotate_checkpoints(folder: Path, *, current: int, keep: int, best: int | None) -> None:
-    """Remove all sealed checkpoints but the newest ones and the best one.
+    """Remove all sealed checkpoints except the newest ones and the best one.
 
     Args:
-        folder: Where they are.
-        current: The step of the one that has just been sealed. Those of later steps were damaged when the run resumed,
-            and must not be counted as kept.
-        keep: How many of the newest to keep.
-        best: The step of the best one; None if there is none.
+        folder: The folder with the checkpoints.
+        current: The step of the checkpoint that has just been sealed. Checkpoints of later steps were damaged when the
+            run resumed; they are not among the newest.
+        keep: Number of the newest checkpoints to keep.
+        best: The step of the best checkpoint; None if there is none.
     """
     sealed = sealed_checkpoints(folder)
     kept = [checkpoint for checkpoint in sealed if _step(checkpoint) <= current][-keep:]
@@ -157,13 +157,13 @@ def rotate_checkpoints(folder: Path, *, current: int, keep: int, best: int | Non
 
 
 def drop_checkpoint(checkpoint: Path) -> None:
-    """Remove a checkpoint, its seal first, so that a partial one is never taken for complete."""
+    """Remove a checkpoint, its seal first, so that a partly removed one is never taken for complete."""
     (checkpoint / SEAL).unlink(missing_ok=True)
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _damage(checkpoint: Path) -> str:
-    """Describe what is wrong with a sealed checkpoint; empty if it is intact."""
+    """Describe the damage of a sealed checkpoint; empty if it is intact."""
     entries = read_json(checkpoint / SEAL)
     if isinstance(entries, dict):
         return find_damage(checkpoint, entries)
@@ -171,7 +171,7 @@ def _damage(checkpoint: Path) -> str:
 
 
 def _damage_of_best(checkpoint: Path) -> str:
-    """Describe what is wrong with the best checkpoint so far, which a run also needs in order to resume."""
+    """Describe the damage of the best checkpoint so far, which a run also needs to resume; empty if it is intact."""
     state = read_json(checkpoint / "trainer_state.json")
     step = state.get("best_global_step") if isinstance(state, dict) else None
     best = checkpoint.with_name(f"{_PREFIX}{step}")

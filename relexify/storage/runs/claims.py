@@ -1,9 +1,9 @@
 """Claims: which run a folder with unfinished work belongs to.
 
 `run.json` in such a folder is the identity of its run: everything that the result depends on. The same run resumes
-there; another one is rejected, with a message that names the first value that differs. A `WorkFolder` (`work.py`) is
-claimed with a lock and removed in the end. A folder whose results stay, such as the seeds of a task, is `claimed`, with
-a lock as long as a process works there.
+there; another run is rejected, with a message that names the first value that differs. A `WorkFolder` (`work.py`) is
+locked while it is claimed, and removed in the end. A folder whose results stay, such as the seeds of a task, is claimed
+with `claimed`, and locked as long as a process works in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from relexify.storage.revisions import changed_revisions
 __all__ = ["RUN_FILE", "check_claim", "claim_folder", "claimed", "restart_advice", "write_identity"]
 
 RUN_FILE = "run.json"
-"""The identity of the run that a folder belongs to."""
+"""The file with the identity of the run that a folder belongs to."""
 _CONTENTS = {
     "model": "model",
     "tokenizer": "tokenizer",
@@ -42,17 +42,17 @@ _ONLY_STAGE = re.compile(r"(?P<table>(\w+\.)*)stages\[0\]\.(?P<key>steps|learnin
 
 @contextmanager
 def claimed(folder: Path, identity: Mapping[str, object], revisions: Mapping[str, int]) -> Iterator[None]:
-    """Claim a folder whose results stay, for this process alone; if an error leaves nothing in it, give up the claim.
+    """Claim a folder whose results stay, for this process alone; after an error without results, release the claim.
 
     Args:
-        folder: Where finished results and unfinished work are.
+        folder: The folder with finished results and unfinished work.
         identity: Everything that the results depend on.
-        revisions: Those of the code that makes them, see `relexify.storage.revisions`.
+        revisions: Revisions of the code that makes the results, see `relexify.storage.revisions`.
 
     Raises:
         InputError: The folder belongs to another run or contains files that relexify did not write, or another process
             is working in it.
-        OutputError: It cannot be written.
+        OutputError: The folder cannot be written.
     """
     claim = {**identity, REVISIONS: dict(revisions)}
     check_claim(folder, claim)
@@ -61,7 +61,7 @@ def claimed(folder: Path, identity: Mapping[str, object], revisions: Mapping[str
     except OSError as error:
         raise writing_failed(folder, error, "choose another output") from error
     is_readable_only = (folder / RUN_FILE).exists() and not os.access(folder, os.W_OK)  # finished results can be read
-    # Otherwise another process would remove checkpoints that this one needs, or give up the claim under its results.
+    # The lock keeps another process from removing checkpoints that this one needs, and from releasing its claim.
     with nullcontext() if is_readable_only else only_one(folder, file=LASTING_LOCK_FILE):
         try:
             claim_folder(folder, claim)
@@ -83,7 +83,7 @@ def claim_folder(folder: Path, identity: Mapping[str, object]) -> None:
     """Mark a folder as belonging to a run, or validate that it does.
 
     Raises:
-        InputError: It belongs to another run, or contains files that relexify did not write.
+        InputError: The folder belongs to another run, or contains files that relexify did not write.
     """
     check_claim(folder, identity)
     if not (folder / RUN_FILE).exists():
@@ -94,19 +94,19 @@ def check_claim(folder: Path, identity: Mapping[str, object]) -> None:
     """Validate that a folder belongs to a run, or is empty.
 
     Raises:
-        InputError: It belongs to another run, or contains files that relexify did not write.
+        InputError: The folder belongs to another run, or contains files that relexify did not write.
     """
     path = folder / RUN_FILE
     before, here = read_json(path), json.loads(json.dumps(describe(identity)))
     if before is None and not path.exists():
         if _is_unused(folder):
             return
-        if not path.exists():  # again: another process may have begun, and its identity is the first that it writes
+        if not path.exists():  # check again: another process may just have begun, and it writes its identity first
             raise InputError(
                 f"{folder}, where unfinished work would go, contains files that relexify did not write: "
                 "move them, or choose another output"
             )
-    if before is None and (before := read_json(path)) is None:  # again: another process may have just written it
+    if before is None and (before := read_json(path)) is None:  # read again: another process may just have written it
         raise InputError(f"{path} is corrupt; {restart_advice(folder)}")
     if before == {} and here:
         raise InputError(f"{folder} holds work that was only partly removed; {restart_advice(folder)}")
@@ -128,28 +128,28 @@ def restart_advice(folder: Path) -> str:
 
 
 def _is_unused(folder: Path) -> bool:
-    """Whether a folder does not exist, or holds at most what a process leaves if it is killed while it claims it."""
+    """Whether a folder does not exist, or has at most the files that a process killed during its claim leaves."""
     entries: list[Path] = []
-    with suppress(FileNotFoundError):  # there is no such folder, or no longer
+    with suppress(FileNotFoundError):  # the folder does not exist, or has just been removed
         entries = list(folder.iterdir())
     return all(entry.name in (RUN_FILE, LOCK_FILE, LASTING_LOCK_FILE) or is_temporary(entry) for entry in entries)
 
 
 def _describe_difference(before: object, here: object) -> str:
-    """Return how two identities differ, as the end of a sentence about the run of the first; empty if they do not."""
+    """Return how two identities differ, as the end of a sentence about the first run; empty if they are equal."""
     then, now = _leaves(before), _leaves(here)
     differing = sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
     if not differing:
         return ""
-    # Options first: a length, for example, also changes the windows of the held-out text.
+    # Name an option rather than content, because options change content: a length changes the held-out windows.
     options = [name for name in differing if not _is_content(name, then.get(name), now.get(name))]
     name = (options or differing)[0]
-    key = name.removeprefix("tables.")  # as recipes and --set name the keys of a table
+    key = name.removeprefix("tables.")  # the form of keys in recipes and in --set
     if not options:
         content = next((_CONTENTS[part] for part in key.split(".") if part in _CONTENTS), key)
         return f", whose {content} differs"
     if (single := _ONLY_STAGE.fullmatch(key)) and not any("stages[1]" in other for other in (*then, *now)):
-        key = f"`{single['table']}{single['key']}`"  # the option that its only stage has it from
+        key = f"`{single['table']}{single['key']}`"  # with a single stage, name the option that the stage is built from
     return f": its {key} was {_abbreviate(then.get(name))}, here it is {_abbreviate(now.get(name))}"
 
 
@@ -165,7 +165,7 @@ def _leaves(value: object, name: str = "") -> dict[str, object]:
 
 
 def _is_content(name: str, *values: object) -> bool:
-    """Whether a value of an identity means nothing to a reader: a hash, or one of several numbers about an input."""
+    """Whether a value of an identity tells a reader nothing: a hash, or one of several numbers about an input."""
     *tables, _ = re.split(r"[.\[]", name)
     return not _CONTENTS.keys().isdisjoint(tables) or any(_DIGEST.fullmatch(str(value)) for value in values)
 

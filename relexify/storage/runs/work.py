@@ -1,4 +1,4 @@
-"""Work folders: where a run keeps unfinished work, and how it finds finished work again.
+"""Work folders: a run keeps unfinished work there, and recognises work that is already finished.
 
     work = WorkFolder(output, "training", identity, overwrite=overwrite)
     if work.is_finished():                       # the output is already the result of this run
@@ -10,8 +10,8 @@
         with work.finish() as folder:            # OUTPUT appears complete, or not at all
             save(folder)
 
-If the process is killed, the same command resumes from whatever is already there. `identity` is everything that the
-result depends on; a folder that belongs to another run is rejected (`claims.py`).
+If the process is killed, the same command resumes from the work that is already there. `identity` is everything that
+the result depends on; a folder that belongs to another run is rejected (`claims.py`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ logger = logging.getLogger(__name__)
 
 
 class WorkFolder:
-    """The unfinished work of one run, beside its output.
+    """The unfinished work of one run, next to its output.
 
     Attributes:
         output: The folder that the run writes in the end.
         path: `OUTPUT.NAME`, which exists until the output is complete.
         identity: Everything that the result depends on, as plain data.
-        revisions: Those of the code that makes the result, see `relexify.storage.revisions`.
+        revisions: Revisions of the code that makes the result, see `relexify.storage.revisions`.
         overwrite: Whether an older output, and unfinished work of another run, may be replaced.
     """
 
@@ -79,7 +79,7 @@ class WorkFolder:
 
     @property
     def finished_notes(self) -> dict[str, Any]:
-        """The notes by which `is_finished` recognises the output, for a run whose output another function writes."""
+        """The notes by which `is_finished` recognises the output; for runs whose output another function writes."""
         return self._notes({})
 
     def is_finished(self) -> bool:
@@ -87,14 +87,14 @@ class WorkFolder:
         return self._is_result() and not self.made_by_others()
 
     def made_by_others(self) -> str:
-        """Say which other version made the output, as the end of a sentence; empty if this one would make the same."""
+        """Describe the other version that made the output, as the end of a sentence; empty if revisions are equal."""
         return changed_revisions(self._revisions_before(), self.revisions) if self._is_result() else ""
 
     def check(self) -> None:
         """Validate, before any work, that the output can be written later.
 
         Raises:
-            OutputError: It exists and may not be replaced, or cannot be written.
+            OutputError: The output exists and may not be replaced, or it cannot be written.
         """
         if not self.overwrite and self._is_result():
             check_revisions(self.output, self._revisions_before(), self.revisions)
@@ -114,7 +114,7 @@ class WorkFolder:
         """Create the folder, or resume the work in it, and keep other processes out of it.
 
         Raises:
-            InputError: It belongs to another run and may not be replaced, or another process is using it.
+            InputError: The folder belongs to another run and may not be replaced, or another process is using it.
         """
         try:
             check_claim(self.path, self._claimed)
@@ -123,14 +123,14 @@ class WorkFolder:
                 raise
         _make_folder(self.path)
         with only_one(self.path):
-            # The identity is written under the lock, and checked again: another process may have come in between.
+            # Write the identity under the lock, and check it again, because another process may just have claimed it.
             try:
                 claim_folder(self.path, self._claimed)
             except InputError as error:
                 if not self.overwrite:
                     raise
                 logger.warning("%s; removing it", str(error).partition(";")[0])
-                write_file(self.path / RUN_FILE, "{}\n")  # if killed now, no run takes what is left for its own
+                write_file(self.path / RUN_FILE, "{}\n")  # if killed now, no run will resume from the remaining files
                 self._remove_work()
                 write_identity(self.path, self._claimed)
             yield
@@ -140,7 +140,7 @@ class WorkFolder:
 
         Args:
             name: The name of the folder inside the work folder.
-            make: Fills an empty folder, which then appears under its name at once.
+            make: Fills an empty folder, which is then renamed to its final name.
         """
         folder = self.path / name
         if not is_written(folder):
@@ -153,7 +153,7 @@ class WorkFolder:
         """Yield an empty folder to fill; on success it becomes the output, and the work folder is removed.
 
         Args:
-            notes: What `relexify.json` says about the result, besides which run it is the result of.
+            notes: Entries of `relexify.json` about the result; the identity of the run is added.
         """
         # An older result of the same run may always be replaced.
         with write_folder(self.output, overwrite=self.overwrite or self.is_finished()) as folder:
@@ -162,16 +162,16 @@ class WorkFolder:
         self.clear()
 
     def mark_finished(self) -> None:
-        """Record in an output that another run wrote that this run is finished too, and remove the work folder."""
+        """Record in an output of another run that it is also the result of this run, and remove the work folder."""
         if not self.is_finished():
             _write_notes(self.output, self._notes(read_notes(self.output)))
         self.clear()
 
     def clear(self) -> None:
-        """Remove the work folder, if it is one."""
+        """Remove the work folder, if it is a work folder of relexify."""
         if (self.path / RUN_FILE).exists():
-            # The identity is removed late: if the process is killed, or something cannot be removed, the folder must
-            # still be recognised as ours. The lock is removed last: it keeps other processes out until then.
+            # The identity is removed late: if the process is killed, or a file cannot be removed, the folder must still
+            # be recognised as a work folder. The lock is removed last: it keeps other processes out until then.
             with suppress(OSError):  # another process may have claimed the folder once the lock was gone
                 self._remove_work()
                 for name in (RUN_FILE, LOCK_FILE):
@@ -179,10 +179,10 @@ class WorkFolder:
                 self.path.rmdir()
 
     def _remove_work(self) -> None:
-        """Remove everything from the folder but its identity and its lock.
+        """Remove everything from the folder except its identity and its lock.
 
         Raises:
-            OSError: Something cannot be removed.
+            OSError: A file cannot be removed.
         """
         for entry in self.path.iterdir():
             if entry.is_dir() and not entry.is_symlink():
@@ -198,7 +198,7 @@ class WorkFolder:
         return finished_run(self.output, self._name) == self.fingerprint
 
     def _revisions_before(self) -> object:
-        """Return the revisions that the output was made with, as they were read."""
+        """Return the revisions that the output was made with, as read from its notes."""
         before = output_notes(self.output).get(REVISIONS)
         return before.get(self._name) if isinstance(before, dict) else None
 
@@ -211,9 +211,9 @@ class WorkFolder:
 
 
 def is_intermediate(folder: str | Path) -> bool:
-    """Whether a folder is inside the unfinished work of a run, where it does not stay."""
+    """Whether a folder is inside the unfinished work of a run, so that it will be removed."""
     path = Path(folder).absolute()
-    # `WorkFolder.claim` makes folders with a lock; those of `claimed` stay, and have none.
+    # Work folders have a `LOCK_FILE`; folders whose results stay (`claimed`) do not.
     return any(
         is_temporary(each) or all((each / name).is_file() for name in (RUN_FILE, LOCK_FILE))
         for each in (path, *path.parents)
@@ -221,9 +221,9 @@ def is_intermediate(folder: str | Path) -> bool:
 
 
 def _make_folder(path: Path) -> None:
-    """Create a folder unless it exists, also while other processes remove it or the one that contains it.
+    """Create a folder unless it exists, even while other processes remove it or its parent.
 
-    `mkdir` raises an error if the folder existed when it was to be created, but no longer when that was checked.
+    `mkdir` raises an error if another process removes the existing folder between its two checks.
     """
     for _ in range(_ATTEMPTS - 1):
         with suppress(FileExistsError, FileNotFoundError):

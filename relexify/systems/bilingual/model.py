@@ -2,8 +2,8 @@
 
 RAMEN (section 2.3) gives a pretrained model the vocabulary of a second language and trains both languages together.
 Here, the two languages are two ordinary transformers models that share all modules except those of the vocabulary.
-Each model computes exactly the same as it would alone, independent of details of its architecture such as positions,
-scales or caps, and switching the language copies nothing.
+Each model computes exactly the same as it would alone, whatever the details of its architecture (positions, scales,
+caps). Switching the language copies nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
 
     Attributes:
         source: The ordinary model of the source language.
-        target: The ordinary model of the target language; all its modules except the vocabulary are those of `source`.
+        target: The ordinary model of the target language; it shares all modules except the vocabulary with `source`.
     """
 
     config_class = BilingualConfig
@@ -86,7 +86,7 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
     def join(
         cls, source: PreTrainedModel, target: PreTrainedModel, languages: Sequence[str] = MEMBERS
     ) -> BilingualModel:
-        """Return a bilingual model made from two models, with the encoder of the first; neither is changed.
+        """Join two models to a bilingual model with the encoder of the first; neither is changed.
 
         Args:
             source: A decoder or a masked language model.
@@ -148,8 +148,8 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         Args:
             input_ids: Tokens [rows × positions].
             labels: Tokens to predict [rows × positions].
-            language: The language of all rows. If None, the first half of the rows is in the first language and the
-                second half in the second, so that one call uses all parameters, as wrappers for several devices
+            language: The language of all rows. If None, the first half of the rows is in the source language and the
+                second half in the target language. One call then uses all parameters, as wrappers for several devices
                 require.
         """
         nats: torch.Tensor
@@ -173,20 +173,20 @@ class BilingualModel(PreTrainedModel):  # type: ignore[misc]
         return self.for_language(language)(input_ids=input_ids, **inputs)
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return those of the source language."""
+        """Return the input embeddings of the source language."""
         embeddings: nn.Module = self.source.get_input_embeddings()
         return embeddings
 
     def get_output_embeddings(self) -> nn.Module:
-        """Return those of the source language."""
+        """Return the output embeddings of the source language."""
         head: nn.Module = self.source.get_output_embeddings()
         return head
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
-        """Return what must be tied again after loading: shared tensors, and what each architecture ties itself.
+        """Return the weights to tie after loading: tensors shared by the members, and the ties inside each member.
 
         Modules that are shared as a whole need no tying, because they are the same objects. Tying them would even be
-        wrong, because it pads biases to the length of their weights, which is right only for a head.
+        wrong: transformers then pads biases to the length of their weights, which is right only for a head.
         """
         ties = dict(self._shared_tensors)
         if all_submodels:
@@ -223,12 +223,12 @@ def _share(
         prefix: The name of the module inside the model, followed by a dot.
 
     Returns:
-        Names of the tensors that were shared individually, because they are in a module with a lexical tensor (such as
-        the dense layer of a head), and names of the tensors inside modules that were shared as a whole.
+        Names of the tensors that were shared individually, because their module also has a lexical tensor (such as the
+        dense layer of a head), and names of the tensors inside modules that were shared as a whole.
     """
     tensors: list[str] = []
     inside_modules: list[str] = []
-    saved = source.state_dict(prefix=prefix)  # without buffers that are not part of a checkpoint
+    saved = source.state_dict(prefix=prefix)  # excludes buffers that checkpoints do not contain
     for attribute in ("_parameters", "_buffers"):
         for name, tensor in getattr(source, attribute).items():
             if prefix + name in saved and prefix + name not in lexical:
@@ -250,8 +250,8 @@ def _check_pair(source: PreTrainedModel, target: PreTrainedModel, lexical: Seque
     """Validate that two models can be joined: same architecture and encoder; warn if the encoders' values differ."""
     if type(source) is not type(target):
         raise GraftError(
-            f"the models are a {type(source).__name__} and a {type(target).__name__}: give two of one family, "
-            "the second made from the first by relexify transfer"
+            f"the models are a {type(source).__name__} and a {type(target).__name__}: give two models of the same "
+            "class, the second one made from the first by relexify transfer"
         )
     if source.get_output_embeddings() is None or getattr(source.config, "is_encoder_decoder", False):
         raise GraftError(

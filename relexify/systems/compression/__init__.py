@@ -10,12 +10,12 @@ by the corresponding digit: with 3 tables of 100 rows, a million tokens can have
     embedding.py  `SubEmbedding` and `FactoredHead` in place of `nn.Embedding` and the output `nn.Linear`
     head.py       the common part of the heads of both forms
     loss.py       the logits of such a head, and its training loss without logits
-    low_rank.py   an embedding as two factors instead, the factorised form of OFA
+    low_rank.py   an alternative form: an embedding as two factors, as in OFA
     model.py      any transformers model with sub-embeddings: class, save and load, expand
     compress.py   compress a model, and report the reconstruction error
     folder.py     compress or expand the folder of a model
     recipe.py, kind.py   register this system for recipes and for model loading
-    notes.py      what a compression writes into `relexify.json`
+    notes.py      the entries that a compression writes into `relexify.json`
 
 Paper: "Reconstructing word embeddings via scattered k-sub-embedding".
 """

@@ -6,12 +6,12 @@
 
 No two tokens may have the same code, because the model could not distinguish them.
 
-**Clustered codes.** The first digit is the cluster of a token's pretrained row. The second digit is its cluster among
-the tokens with the same first digit (a cell), and so on. The last digit only distinguishes the tokens of a cell. The
-numbering of the clusters inside a cell is arbitrary, and the paper draws the last digit at random. Here, numbers are
-chosen to minimise the reconstruction error: all cells share the rows of table i, so each cluster gets the number of the
-table row that is closest to its own columns (a small assignment problem per cell). Numbers and rows are optimised
-alternately.
+**Clustered codes.** The first digit is the cluster of a token's pretrained row. The tokens with the same first digit
+form a cell; the second digit is the token's cluster within its cell, and so on. The last digit only distinguishes the
+tokens of a cell. The numbering of the clusters inside a cell is arbitrary, and the paper draws the last digit at
+random. Here, numbers are chosen to minimise the reconstruction error: all cells share the rows of table i, so each
+cluster gets the number of the table row that is closest to its own columns (a small assignment problem per cell).
+Numbers and rows are optimised alternately.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MAX_NUMBERED_CODES = 2**62
 # k-means
 LLOYD_ROWS = 20_000
 """With more rows than this, k-means uses mini-batches."""
-MINI_BATCH = 4_096
+MINI_BATCH = 4_096  # rows
 MINI_BATCH_EPOCHS = 5
 LLOYD_ITERATIONS = 20
 
@@ -60,7 +60,7 @@ LLOYD_ITERATIONS = 20
 NUMBERING_ROUNDS = 3
 """Number of rounds in which the numbers of clusters and the rows of a table are fitted to each other."""
 EXACT_ASSIGNMENT = 1_000_000
-"""The largest cost matrix for which the assignment is solved exactly; for a larger one, it is approximated."""
+"""The largest cost matrix (in entries) for which the assignment is solved exactly; larger ones are approximated."""
 
 
 def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
@@ -92,7 +92,7 @@ def codes_of(rows: np.ndarray, options: Compression) -> np.ndarray:
 
 
 def smallest_base(tokens: int, k: int) -> int:
-    """Return M = ⌈N^(1/k)⌉, the smallest number of rows per table with which N tokens can have distinct codes.
+    """Return M = ⌈N^(1/k)⌉, the smallest number of rows per table that gives N tokens distinct codes.
 
     It is computed by integer bisection, because a floating-point root may be off by one.
 
@@ -118,7 +118,7 @@ def smallest_base(tokens: int, k: int) -> int:
 def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) -> np.ndarray:
     """Return the digits of every token's index in base M, lowest digit first (Algorithm 1).
 
-    f_i(n) = ⌊n / M^(i-1)⌋ mod M. The paper has "mod M^k" here, but states that the k-th digit is meant.
+    f_i(n) = ⌊n / M^(i-1)⌋ mod M. The paper prints "mod M^k", but its text describes the i-th digit.
 
     Args:
         tokens: N.
@@ -141,8 +141,8 @@ def digit_codes(tokens: int, k: int, base: int | Sequence[int] | None = None) ->
 def random_codes(tokens: int, k: int, base: int | None = None, *, seed: int = 0) -> np.ndarray:
     """Return a distinct code for every token, drawn from all possible codes.
 
-    If tables have more rows than necessary, `digit_codes` leaves most rows of the last table unused; random codes do
-    not.
+    If tables have more rows than necessary, random codes use all of them; `digit_codes` leaves most rows of the last
+    table unused.
 
     Args:
         tokens: N.
@@ -202,10 +202,10 @@ def clustered_codes(
         rows: Embeddings of a pretrained model [N × d].
         k: Number of digits of a code.
         clusters: M, the number of clusters of every k-means; by default ⌈N^(1/k)⌉.
-        equal_size: Limit the size of clusters, so that M rows suffice for every table. Otherwise, the number of rows of
-            the last table is the number of tokens in the largest cell.
-        matched: Choose the numbers of clusters, and the last digits, so that the tables fit all cells; if false, they
-            are random, as in the paper.
+        equal_size: Limit the size of clusters, so that M rows suffice for every table. Otherwise, the last table has as
+            many rows as the largest cell has tokens.
+        matched: Choose the numbers of clusters, and the last digits, so that the tables fit all cells; if false, the
+            numbers are random, as in the paper.
         seed: Random seed of k-means and of random numbers.
 
     Returns:
@@ -224,7 +224,7 @@ def clustered_codes(
     elif clusters < 1:
         raise InputError(f"{clusters} clusters are too few: give 1 or more")
     if not np.isfinite(rows).all():
-        raise InputError("the embedding has values that are not finite, so that it cannot be clustered")
+        raise InputError("the embedding has NaN or infinite values, so it cannot be clustered: check the weights")
     edges = np.cumsum([0, *split_width(rows.shape[1], k)])
     codes = np.zeros((tokens, k), dtype=np.int64)
     cell_of_token = np.zeros(tokens, dtype=np.int64)  # tokens with equal digits up to here are in the same cell
@@ -265,7 +265,7 @@ def _check_capacity(tokens: int, bases: Sequence[int]) -> None:
         codes = math.prod(max(0, each) for each in bases)
         raise InputError(
             f"{len(bases)} tables of {', '.join(map(str, bases))} rows make {codes:,} codes, too few for {tokens:,} "
-            f"tokens: give {sufficient} rows each or more, or more tables"
+            f"tokens: give each table at least {sufficient} rows, or use more tables"
         )
 
 
@@ -281,7 +281,7 @@ def _cluster_cells(
 ) -> Iterator[np.ndarray]:
     """Yield the labels of every cell's rows; if a cell has no more rows than clusters, each row is its own cluster.
 
-    Cells are clustered in parallel, each by a single thread: they are too small for several threads per cell.
+    Cells are clustered in parallel, each in a single thread, because a cell is too small for several threads.
     """
 
     def cluster(index: int) -> np.ndarray:
@@ -314,7 +314,7 @@ def _k_means(rows: np.ndarray, clusters: int, seed: int, *, start: str) -> KMean
 def _number_by_similarity(
     block: np.ndarray, digits: np.ndarray, cells: list[np.ndarray], count: int, seed: int
 ) -> None:
-    """Number the clusters of every cell by the table rows that they are most similar to, in place.
+    """Number the clusters of every cell after the table rows that they are most similar to, in place.
 
     Given the numbers, the best row of a table is the mean of the clusters with its number. Given the rows, the best
     numbers are the solution of an assignment problem for each cell. No step increases the error of the table.

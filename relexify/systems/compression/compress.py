@@ -1,7 +1,7 @@
 """Compress the embedding of a model.
 
-codes of all tokens → tables fitted to these codes → a model of the compressed class, and a report
-with a rank: two factors by truncated SVD          → the same
+tables:    codes of all tokens → tables fitted to these codes → a model of the compressed class, and a report
+low rank:  two factors by truncated SVD                       → a model of the compressed class, and a report
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from relexify.systems.compression.tables import fitted_tables, reconstruction_er
 __all__ = ["CompressionReport", "compressed"]
 
 LARGEST_EXPONENT = 40
-"""Rows with larger or smaller numbers than 2 to this power, or its inverse, are scaled: squares of numbers beyond 2^63
-overflow float32, and so do sums of smaller ones."""
+"""Embeddings are scaled if their largest absolute value is above 2^40 or below 2^-40: squares of much larger values,
+and sums of such squares, overflow float32."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def compressed(
     Args:
         model: A transformers model; it is not changed.
         options: How to compress it.
-        pretrained: Rows that are clustered, and by which tokens are compared [N × any width]; by default the model's.
+        pretrained: Rows to cluster and to compare tokens by [N × any width]; by default, the model's own rows.
         weights: Weights of the tokens in the least-squares fit of tables, such as their frequency [N].
         make_codes: Returns codes [N × k], given rows [N × d] and the options.
 
@@ -104,7 +104,8 @@ def compressed(
     coded_rows = rows if pretrained is None else _scaled(np.asarray(pretrained, np.float32), "`codes_from`")[0]
     if len(coded_rows) != len(rows):
         raise InputError(
-            f"there are {len(coded_rows):,} pretrained rows, and the model has {len(rows):,}: the vocabularies differ"
+            f"there are {len(coded_rows):,} pretrained rows, but the model has {len(rows):,}: give a model with the "
+            "same vocabulary"
         )
     weights = None if weights is None else _checked_weights(weights, len(rows))
 
@@ -134,7 +135,7 @@ def compressed(
 
 
 def _in_factors(model: PreTrainedModel, rank: int, head_form: str) -> tuple[PreTrainedModel, CompressionReport]:
-    """Return a copy of a model with the best factors of its embedding, and of its head if that has its own."""
+    """Return a copy of a model with the best factors of its embedding, and of its head if it has its own embedding."""
     small = _convert(model, Layout([], head_form, rank=rank))
     embedding: LowRankEmbedding = small.get_input_embeddings()
     error = _fill_factors(embedding, *_scaled(weight_rows(model.get_input_embeddings()), "the embedding"), rank)
@@ -147,7 +148,7 @@ def _in_factors(model: PreTrainedModel, rank: int, head_form: str) -> tuple[PreT
 
 
 def _fill_factors(embedding: LowRankEmbedding, rows: np.ndarray, exponent: int, rank: int) -> float:
-    """Write the best factors of rows · 2^exponent, and return the error of those that were stored."""
+    """Write the best factors of rows · 2^exponent, and return the error of the stored factors."""
     coordinates, basis = _balanced_factors(rows, rank)
     embedding.fill(np.ldexp(coordinates, exponent // 2), np.ldexp(basis, exponent - exponent // 2))
     stored = weight_rows(embedding)  # in the dtype of the model
@@ -157,10 +158,10 @@ def _fill_factors(embedding: LowRankEmbedding, rows: np.ndarray, exponent: int, 
 
 
 def _balanced_factors(rows: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best factors F [N × r] and P [r × d] of rows [N × d], with the same root mean square.
+    """Return the best factors F [N × r] and P [r × d] of rows [N × d], scaled to equal root mean squares.
 
-    In the result of `factorise`, the rows of P are orthonormal, so the factors differ in size. A common learning rate,
-    which depends on their root mean square, would then change the smaller factor by a larger share in every step.
+    In the result of `factorise`, the rows of P are orthonormal, so the factors differ in size. With the same learning
+    rate for both, every step would then change the smaller factor by a larger share.
     """
     coordinates, basis = factorise(rows, rank)
     size, basis_size = (float(np.sqrt(np.mean(np.square(factor)))) for factor in (coordinates, basis))
@@ -169,9 +170,9 @@ def _balanced_factors(rows: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _scaled(rows: np.ndarray, name: str) -> tuple[np.ndarray, int]:
-    """Return rows whose products fit into float32, and the exponent e such that rows · 2^e are those given.
+    """Return scaled rows whose products fit into float32, and the exponent e: the given rows are scaled rows · 2^e.
 
-    Ordinary rows are returned unchanged. Powers of two change no digits.
+    Rows of ordinary size are returned unchanged. Scaling by a power of two is exact.
 
     Raises:
         GraftError: The rows have NaN or infinite values.
@@ -184,9 +185,9 @@ def _scaled(rows: np.ndarray, name: str) -> tuple[np.ndarray, int]:
 
 
 def _check_stored(values: np.ndarray) -> None:
-    """Validate values in the dtype of the model; approximations may be a little larger than the largest number."""
+    """Validate values in the dtype of the model; an approximated value may exceed the largest number of the dtype."""
     if not np.isfinite(values).all():
-        raise GraftError("the compressed embedding overflows: scale the embedding of the model down, or its dtype up")
+        raise GraftError("the compressed embedding overflows: scale the embedding down, or load it in a wider dtype")
 
 
 def _report(
@@ -257,7 +258,7 @@ def _fill(
     options: Compression,
     weights: np.ndarray | None = None,
 ) -> float | None:
-    """Write codes and, unless tables stay random, tables fitted to rows · 2^exponent; return the error of these."""
+    """Write codes, and tables fitted to rows · 2^exponent unless they stay random; return the error of the tables."""
     if options.init == "random":
         sub_embedding.fill(codes)
         return None

@@ -9,8 +9,8 @@
     h · E[n] = Σ_i h_i · T_i[f_i(n)],
 
 where h_i is the part of h that belongs to table i. The products of h_i with the M_i rows of T_i take M_i · d_i
-operations, and a token's logit is a sum of k of them: in total, Σ M_i d_i + N k operations instead of N d. The dense
-matrix is never built. Training does not even need the logits: see `loss.py`.
+operations, and a token's logit is the sum of k such products. In total, this takes Σ M_i d_i + N k operations instead
+of N d. The dense matrix is never built. Training does not even need the logits: see `loss.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["FactoredHead", "SubEmbedding"]
 
 CHUNK_LOGITS = 2**29
-"""Maximum number of logits of a chunk: on a GPU, summing their gradients takes twice their memory in addition."""
+"""Maximum number of logits of a chunk; on a GPU, summing their gradients takes another twice their memory."""
 CHUNK_PREFIX_SCORES = 2**28
 """Maximum number of prefix scores of a chunk; a few arrays of this size are in memory at once, in float32."""
 
@@ -134,8 +134,8 @@ class SubEmbedding(nn.Module):
     def weight(self) -> torch.Tensor:
         """The dense embedding [N × d], computed on each access.
 
-        It is for code that reads rows or their shape. While it exists, it takes as much memory as a plain embedding,
-        and passes gradients on to the tables; values written to it are lost.
+        It is for code that reads rows or their shape. It takes as much memory as a plain embedding, and passes
+        gradients on to the tables. Values written to it are lost.
         """
         return torch.cat([table[self.codes[:, index]] for index, table in enumerate(self.tables)], dim=1)
 
@@ -170,7 +170,7 @@ class FactoredHead(EmbeddingHead[SubEmbedding]):
     # The training loss, which needs no logits: see `relexify.training.protocol.ChunkedHead`.
 
     def loss_weight(self) -> torch.Tensor:
-        """Return all numbers of the tables, flattened into one vector [Σ M_i d_i]."""
+        """Return all tables, flattened into one vector [Σ M_i d_i]."""
         return torch.cat([table.flatten() for table in self.embedding.tables])
 
     def chunk_positions(self, most: int) -> int:
@@ -180,7 +180,7 @@ class FactoredHead(EmbeddingHead[SubEmbedding]):
         return min(most, 1 << (max(1, fitting).bit_length() - 1))
 
     def chunk_loss(self, *, compiled: bool = False) -> ChunkLoss:
-        """Return a function for the summed negative log likelihood of a chunk; compiled for chunks of one size."""
+        """Return a function for the summed negative log likelihood of a chunk; compiled code expects a fixed size."""
         plan = self._plan_prefixes()
         nats = torch.compile(factored_nats, dynamic=False) if compiled else factored_nats
 

@@ -3,8 +3,8 @@
 Plain k-means gives cells of very different sizes, and the last table needs one row for every token of the largest cell.
 Assigning rows to centres of limited capacity is a transport problem, whose exact solution needs O(N²) memory. Here,
 each cluster has a price, found by Sinkhorn iterations on a sample: the price of a cluster that too many rows prefer
-rises. Then every row is assigned to the cluster with the lowest sum of cost and price, beginning with the rows whose
-second choice would be worst. This needs memory for N × M numbers.
+rises. Then every row is assigned to the cluster with the lowest sum of cost and price, beginning with the rows that
+would lose most by their second choice. This needs memory for N × M numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["bounded_labels", "equal_size_labels", "squared_distances"]
 PRICE_SAMPLE = 8_192
 """Number of rows that prices are computed from."""
 PRICE_STAGES, PRICE_ROUNDS = 4, 6
-"""Numbers of temperatures, and of Sinkhorn iterations at each. Prices may be inexact: capacities are enforced later."""
+"""Number of temperatures, and of Sinkhorn iterations at each. Prices may be inexact: capacities are enforced later."""
 EQUAL_SIZE_ROUNDS = 3
 """Number of assignments of all rows; centres are recomputed after each."""
 CHUNK = 16_384
@@ -26,7 +26,7 @@ def equal_size_labels(rows: np.ndarray, centres: np.ndarray, *, seed: int = 0) -
     """Label rows with clusters of at most ⌈n / M⌉ rows.
 
     Args:
-        rows: [n × d].
+        rows: The rows to label [n × d].
         centres: Initial centres, from plain k-means [M × d].
         seed: Random seed of the sample.
 
@@ -49,7 +49,7 @@ def bounded_labels(costs: np.ndarray, capacity: int, *, seed: int = 0) -> np.nda
     """Assign rows to columns at a low total cost, with at most `capacity` rows per column.
 
     Args:
-        costs: [n × m], with n ≤ m · capacity.
+        costs: The cost of each row in each column [n × m], with n ≤ m · capacity.
         capacity: Maximum number of rows of a column.
         seed: Random seed of the sample that prices are computed from.
 
@@ -104,9 +104,9 @@ def _choices(
 
 
 def _prices(costs: np.ndarray, seed: int) -> np.ndarray:
-    """Return the price of each column [m] such that all columns are preferred equally often.
+    """Return prices of the columns [m] with which all columns are preferred about equally often.
 
-    They are computed by Sinkhorn iterations with decreasing entropy: each row is distributed over columns by a softmax,
+    Prices are computed by Sinkhorn iterations with decreasing entropy: a softmax distributes each row over the columns,
     and the price of columns that receive more than their share rises.
     """
     count, columns = costs.shape
@@ -114,7 +114,7 @@ def _prices(costs: np.ndarray, seed: int) -> np.ndarray:
         costs = costs[np.random.default_rng(seed).choice(count, PRICE_SAMPLE, replace=False)]
     costs = costs - costs.min(axis=1, keepdims=True)
     prices = np.zeros(columns, dtype=costs.dtype)
-    softness = float(costs.mean()) / 4  # the temperature of the softmax, which decreases to nearly a hard assignment
+    softness = float(costs.mean()) / 4  # temperature of the softmax; it decreases until the assignment is nearly hard
     if columns == 1 or softness <= 0 or not np.isfinite(softness):
         return prices
     for _ in range(PRICE_STAGES):

@@ -75,13 +75,13 @@ def compress_folder(
         tokens = plain.get_input_embeddings().weight.shape[0]
         if len(pretrained) != tokens:
             raise InputError(
-                f"{options.codes_from} has {len(pretrained):,} rows and the model {tokens:,}: "
-                "give one of the same vocabulary"
+                f"{options.codes_from} has {len(pretrained):,} rows, but the model has {tokens:,}: "
+                "give a model with the same vocabulary"
             )
     small, report = compressed(plain, options, pretrained=pretrained, make_codes=_cached_codes)
     if report.embedding_after >= report.embedding_before:
         logger.warning(
-            "the compressed embedding has %s parameters, the original %s: nothing is saved; give a larger k, fewer "
+            "the compressed embedding has %s parameters, not fewer than the original with %s: give a larger k, fewer "
             "clusters, or a lower rank",
             f"{report.embedding_after:,}",
             f"{report.embedding_before:,}",
@@ -118,7 +118,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
     notes = inherited_notes(model)
     tokenizer, small = load_own_tokenizer(model), load_model(model)
     if not is_compressed(small):
-        raise GraftError(f"{model} is not compressed, so there is nothing to expand: give what relexify compress wrote")
+        raise GraftError(f"{model} is not compressed: give a folder that relexify compress wrote")
     notes["expanded_from"] = str(model)
     inputs = {"model": describe(Path(model))}
     provenance = Provenance(__version__, {"model": str(model)}, inputs, source=notes.get("provenance"))
@@ -127,7 +127,7 @@ def expand_folder(model: str | Path, output: str | Path, *, overwrite: bool = Fa
 
 
 def _cached_codes(rows: np.ndarray, options: Compression) -> np.ndarray:
-    """Return codes of tokens; clustered codes are cached by rows and options."""
+    """Return codes of tokens; clustered codes are cached, with rows and options as the key."""
     if options.codes != "clustered":
         return codes_of(rows, options)
     return cached(

@@ -1,4 +1,4 @@
-"""The common part of the output heads of compressed models: the embedding that they score with, and a bias."""
+"""The common part of the output heads of compressed models: the embedding that gives the logits, and a bias."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["EmbeddingHead"]
 
 
 class _SmallEmbedding(Protocol):
-    """An embedding that is stored in fewer numbers than its dense matrix has."""
+    """An embedding with fewer parameters than its dense matrix."""
 
     num_embeddings: int
     embedding_dim: int
@@ -42,7 +42,7 @@ class EmbeddingHead(nn.Module, Generic[EmbeddingT]):
         """Create a head.
 
         Args:
-            embedding: The embedding that the head scores with.
+            embedding: The embedding that gives the logits.
             bias: One number per token [N].
             tied: Whether the embedding is the input embedding.
         """
@@ -57,7 +57,7 @@ class EmbeddingHead(nn.Module, Generic[EmbeddingT]):
 
     @property
     def embedding(self) -> EmbeddingT:
-        """The embedding that the head scores with."""
+        """The embedding that gives the logits."""
         return self._shared[0] if self._shared else self.own
 
     @property

@@ -28,7 +28,10 @@ def _convert_encoder(model: PreTrainedModel) -> None:
     from relexify.systems.compression.model import install, layout_of
 
     if getattr(model.config, "is_encoder_decoder", False):
-        raise GraftError(f"the encoder of a compressed {type(model).__name__} cannot be taken alone: expand it first")
+        raise GraftError(
+            f"the encoder of a compressed {type(model).__name__} cannot be used without its decoder: expand the model "
+            "first (relexify expand)"
+        )
     layout = layout_of(model.config)
     if layout is not None:
         install(model, replace(layout, head="plain"))

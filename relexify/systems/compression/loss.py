@@ -1,15 +1,17 @@
 """The logits of a factored head, and its training loss without logits.
 
 The cross-entropy of a label y is log Σ_n exp(logit_n) - logit_y. A token's logit is the sum of the scores of its k
-digits, plus a bias, so the label's logit is cheap; only the sum over the vocabulary is expensive. Choose one digit,
-called the *last* (it need not be digit k), and call the other digits the token's *prefix*. With tokens as cells (u, m)
-of a matrix, prefix by last digit, where q_u is the summed score of the prefix and s_m the score of the last digit,
+digits, plus a bias. The label's logit is therefore cheap; only the sum over the vocabulary is expensive.
+
+Choose one digit, called the *last* (it need not be digit k), and call the other digits the token's *prefix*. Arrange
+the tokens as cells (u, m) of a matrix, prefix by last digit. With q_u the summed score of a prefix, and s_m the score
+of a last digit,
 
     log Σ_n exp(logit_n) = log Σ_u exp(q_u) G_u,    G_u = Σ_m B_um exp(s_m),
 
-where B [U × M] has exp(bias) in the cells of tokens and zero elsewhere. A position thus needs one product with B and U
-numbers instead of N, where U is at most M^(k-1). Its gradients are also products and sums, without atomic additions to
-the same address.
+where B [U × M] has exp(bias) in the cells of tokens and zero elsewhere. Each position thus needs one product with B,
+and U numbers instead of N, where U is at most M^(k-1). The gradients are also products and sums; they need no atomic
+additions to the same address.
 
 If the codes are so scattered that B would be too large, the loss is computed from logits, chunk by chunk.
 """
@@ -41,13 +43,13 @@ MAX_LOGITS = 2**31 - 1
 """Maximum number of logits computed at once: on a GPU, the gradient of `embedding_bag` uses 32-bit indices and silently
 overflows."""
 MAX_CELLS = 2**26
-"""Maximum size of B: with a larger matrix, its products cost more than the logits of all tokens."""
+"""Maximum number of cells of B: products with a larger matrix cost more than the logits of all tokens."""
 GRID_ALLOWANCE = 1.5
-"""All possible prefixes are used, in order, if there are at most this many times as many as prefixes with tokens: the
-larger matrix costs less than gathering scores by prefix."""
+"""If the possible prefixes are at most this many times as many as the prefixes with tokens, B has a row for every
+possible prefix, in order: the larger matrix costs less than gathering scores by prefix."""
 
 REACH = {torch.float32: 75.0, torch.float64: 700.0}
-"""Range around zero, in nats, in which exp and sums of its values are finite and have full precision."""
+"""Range around zero, in nats, in which exp and sums of its values are finite and have full precision, by dtype."""
 LOG_ZERO = -1e30
 """A finite stand-in for log 0."""
 
@@ -58,7 +60,7 @@ def factored_logits(hidden: torch.Tensor, tables: list[torch.Tensor], codes: tor
     Args:
         hidden: Hidden states [n × d].
         tables: k tables [M_i × d_i].
-        codes: [N × k].
+        codes: The codes of all tokens [N × k].
     """
     if len(hidden) > 1 and len(codes) * len(hidden) > MAX_LOGITS:
         parts = torch.split(hidden, max(1, MAX_LOGITS // len(codes)))
@@ -84,8 +86,8 @@ def factored_nats(
         hidden: Hidden states [n × d].
         tables: k tables [M_i × d_i].
         bias: One number per token [N].
-        labels: Tokens, or `IGNORED` [n].
-        codes: [N × k].
+        labels: Tokens to predict, or `IGNORED` [n].
+        codes: The codes of all tokens [N × k].
         prefixes: The tokens as cells of a matrix; if None, the loss is computed from logits.
     """
     if prefixes is None:
@@ -94,7 +96,7 @@ def factored_nats(
             logits = logits + bias.to(logits.dtype)
         return cross_entropy(_at_least_float32(logits), labels, ignore_index=IGNORED, reduction="sum")
     parts = torch.split(hidden, [table.shape[1] for table in tables], dim=-1)
-    # Under autocast, the products may be in half precision; everything after them must not be.
+    # Under autocast, only the products may be in half precision; the following steps need float32.
     scores = _at_least_float32(torch.cat([linear(part, table) for table, part in zip(tables, parts, strict=True)], 1))
     rows = [len(table) for table in tables]
     is_labelled = labels != IGNORED
@@ -108,13 +110,12 @@ def factored_nats(
 
 
 class PrefixPlan(NamedTuple):
-    """How codes are split into prefix and last digit.
+    """A choice of how to split codes into prefix and last digit.
 
     Attributes:
         last: The index of the digit that is not part of the prefix.
         prefixes: Number of prefixes, U.
-        complete: Whether these are all prefixes that the other digits can form, in order, including those without
-        tokens.
+        complete: Whether these are all possible prefixes in order, including prefixes without tokens.
     """
 
     last: int
@@ -128,9 +129,10 @@ class CodePrefixes(NamedTuple):
     Attributes:
         plan: How codes are split.
         cells: The cell of every token, u · M + m [N].
-        columns: For every other digit, the column of each prefix among the scores of the other tables [(k - 1) × U];
+        columns: For each digit of the prefixes, the column of that digit in the concatenated scores of their tables
+            [(k - 1) × U]; None if prefixes are complete.
+        members: 1 where a prefix contains the digit of a column, 0 elsewhere [U × Σ M_i of the tables of prefixes];
             None if prefixes are complete.
-        members: One where a prefix has a column, zero elsewhere [U × Σ M_i of the other tables]; None if complete.
     """
 
     plan: PrefixPlan
@@ -143,8 +145,8 @@ def plan_prefixes(codes: np.ndarray, rows: Sequence[int]) -> PrefixPlan | None:
     """Return the split with the fewest prefixes, or None if its matrices would be too large.
 
     Args:
-        codes: [N × k].
-        rows: Rows of each table, M_i.
+        codes: The codes of all tokens [N × k].
+        rows: Number of rows of each table, M_i.
     """
     plans = []
     for last in reversed(range(len(rows))):
@@ -162,14 +164,14 @@ def code_prefixes(codes: np.ndarray, rows: Sequence[int], plan: PrefixPlan, devi
     """Return the matrices of a plan.
 
     Args:
-        codes: [N × k].
-        rows: Rows of each table, M_i.
+        codes: The codes of all tokens [N × k].
+        rows: Number of rows of each table, M_i.
         plan: A result of `plan_prefixes`.
         device: The device for the matrices.
     """
     others = [digit for digit in range(len(rows)) if digit != plan.last]
     if plan.complete:
-        # The prefix as a number in a mixed base, which is the order in which `_prefix_scores` builds the grid.
+        # The prefix as a number in a mixed base: `_prefix_scores` builds its grid in the same order.
         number = np.zeros(len(codes), dtype=np.int64)
         for digit in others:
             number = number * rows[digit] + codes[:, digit]
@@ -191,14 +193,14 @@ def log_vocabulary_sum(
 ) -> torch.Tensor:
     """Return log Σ_n exp(logit_n) at every position [n].
 
-    It is exact up to rounding if the scores of the last digit at a position are within 150 nats of each other (1400 in
-    float64); the scores of other digits do not matter. A lower score is raised to that limit, so the sum can be too
-    large, but never too small, and no loss becomes negative or NaN. Biases within a prefix should be within 80 nats of
-    each other; a token with a lower bias is ignored, like one with a bias of -inf.
+    The result is exact up to rounding if, at each position, the scores of the last digit are within 150 nats of each
+    other (1400 in float64); the scores of other digits do not matter. Lower scores are raised to this limit, so the sum
+    can be too large, but never too small, and no loss becomes negative or NaN. The biases of tokens with the same
+    prefix should be within 80 nats of each other; a token with a lower bias is ignored, like a token with bias -inf.
 
     Args:
         scores: Scores of all digits, table by table [n × Σ M_i], float32 or float64.
-        rows: Rows of each table, M_i.
+        rows: Number of rows of each table, M_i.
         prefixes: The tokens as cells of a matrix.
         bias: One number per token [N].
     """
@@ -222,7 +224,7 @@ def log_vocabulary_sum(
 class _VocabularySum(torch.autograd.Function):
     """log Σ_u exp(q_u) G_u, with s_m shifted so that its maximum is `REACH`, and log B shifted by `lift`.
 
-    Only one array of [n × U] numbers (G) is kept for the backward pass, which computes the prefix scores q again.
+    Of the arrays [n × U], only G is kept for the backward pass; the prefix scores q are computed again there.
     """
 
     @staticmethod
@@ -248,7 +250,7 @@ class _VocabularySum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outputs: torch.Tensor) -> Any:
         others, powers, odds, lift, sums, total, columns, members = ctx.saved_tensors
-        # The derivative by G_u is exp(q_u) / Σ; that by q_u is the same times G_u.
+        # The derivative by G_u is exp(q_u) / Σ; the derivative by q_u is G_u times this.
         slopes = _prefix_scores(others, columns, ctx.sizes).add_(lift).sub_(total[:, None]).exp_()
         slopes = slopes.mul_(outputs[0][:, None])
         to_last = _product(slopes, odds) * powers if ctx.needs_input_grad[1] else None
@@ -275,7 +277,7 @@ def _prefix_scores(others: torch.Tensor, columns: torch.Tensor | None, sizes: tu
 
 
 def _by_digit(by_prefix: torch.Tensor, members: torch.Tensor | None, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Sum values of prefixes [n × U] for every digit that they contain [n × Σ M_i]: the adjoint of `_prefix_scores`."""
+    """Sum values [n × U] over all prefixes with the same digit [n × Σ M_i]: the adjoint of `_prefix_scores`."""
     if members is not None:
         return _product(by_prefix, members.to(by_prefix.dtype))
     if not sizes:
@@ -297,7 +299,7 @@ def _stacked_rows(rows: list[int], codes: torch.Tensor) -> torch.Tensor:
     """Return the positions of digits in k tables that are stacked one below the other.
 
     Args:
-        rows: Rows of each table, M_i.
+        rows: Number of rows of each table, M_i.
         codes: Codes of any tokens [n × k].
 
     Returns:

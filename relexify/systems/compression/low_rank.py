@@ -1,7 +1,7 @@
 """An embedding as two factors, E = F P: coordinates of every token and a basis that all tokens share.
 
-This is the factorised form of OFA (Liu et al., 2024), which ALBERT trains from scratch, with N r + r d numbers instead
-of N d. Unlike in a sub-embedding, every token has its own parameters. The head computes F (P h).
+This is the factorised form of OFA (Liu et al., 2024); ALBERT trains the same form from scratch. It has N r + r d
+parameters instead of N d. Unlike in a sub-embedding, every token has its own parameters. The head computes F (P h).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LowRankHead(EmbeddingHead[LowRankEmbedding]):
         return linear(linear(hidden, self.embedding.basis), self.embedding.coordinates, self.bias)
 
     def loss_weight(self) -> torch.Tensor:
-        """Return all numbers of both factors, flattened into one vector [N r + r d]."""
+        """Return both factors, flattened into one vector [N r + r d]."""
         return torch.cat([self.embedding.coordinates.flatten(), self.embedding.basis.flatten()])
 
     def chunk_positions(self, most: int) -> int:

@@ -1,10 +1,10 @@
 """Any transformers model with sub-embeddings, in a class that supports `from_pretrained` and `save_pretrained`.
 
 `config.sub_embedding` contains the sizes of the tables; tables and codes are part of the weights. The class of a
-compressed model is derived from that of the plain model when it is needed: it builds the plain model, then replaces the
+compressed model is derived from the class of the plain model on demand: it builds the plain model, then replaces the
 embedding by sub-embeddings. Everything else, including loading, generation and training, is inherited from
 transformers. `relexify.load_model` loads the folder of such a model; `expanded` converts it back to an ordinary model.
-An embedding that consists of two factors is handled in the same way.
+Low-rank embeddings (two factors) are handled in the same way.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Layout:
 
     Attributes:
         rows: Number of rows of each table of the input embedding; empty if it consists of two factors.
-        head: The form of the head: `"tied"` to the input embedding, `"own"` tables or factors, or `"plain"` if it is an
-            ordinary head or there is none.
+        head: The form of the head: `"tied"` to the input embedding; `"own"` for a head with its own tables or factors;
+            `"plain"` for an ordinary head or none.
         head_rows: Number of rows of each table of a head with its own tables.
-        rank: Rank of an embedding, and of a head's own, if it consists of two factors instead of tables.
+        rank: Rank of the factors of the embedding and of a head with its own factors; None for tables.
     """
 
     rows: list[int]
@@ -78,9 +78,9 @@ def layout_of(config: PreTrainedConfig) -> Layout | None:
 
 
 def compressed_class(plain: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    """Return the class of a compressed model, derived from that of the plain model.
+    """Return the class of a compressed model, derived from the class of the plain model.
 
-    It has the same name, because transformers writes the name to `config.architectures`.
+    Both classes have the same name, because transformers writes the name to `config.architectures`.
     """
     if issubclass(plain, _Compressed):
         return plain
@@ -100,9 +100,9 @@ _CLASSES: dict[type[PreTrainedModel], type[PreTrainedModel]] = {}
 
 
 def install(model: PreTrainedModel, layout: Layout) -> None:
-    """Replace the embedding of a model, in place, by sub-embeddings with random tables and the codes of Algorithm 1.
+    """Replace the embedding of a model, in place, by sub-embeddings with random tables, or by factors of zeros.
 
-    The caller always replaces the codes, and factors, which are zero, by new ones or by those of a checkpoint.
+    Codes are those of Algorithm 1. The caller always overwrites codes and factors, for example from a checkpoint.
 
     Raises:
         GraftError: The class of the embedding is unknown.
@@ -140,8 +140,7 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
     for name, module in list(model.named_modules()):
         if isinstance(module, SubEmbedding | LowRankEmbedding):
             values = {key: value for key, value in values.items() if not key.startswith(f"{name}.")}
-            # The embedding of an untied head is its attribute `own`; in the dense head, the weight is its own
-            # attribute.
+            # An untied head keeps its embedding in the attribute `own`; a dense head has the weight directly.
             values[f"{name.removesuffix('.own')}.weight"] = module.weight.detach()
         elif isinstance(module, SharedSubEmbedding) or (isinstance(module, EmbeddingHead) and module.is_tied):
             values[f"{name}.weight"] = module.weight.detach()
@@ -152,7 +151,7 @@ def expanded(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class _Compressed(_Base):  # type: ignore[misc]
-    """The mixin of a compressed class, which comes before the plain class in the method resolution order."""
+    """The mixin of a compressed class; it comes before the plain class in the method resolution order."""
 
     plain_class: type[PreTrainedModel]
 
@@ -168,7 +167,7 @@ class _Compressed(_Base):  # type: ignore[misc]
         return _existing_ties(self, keys)
 
     def lexical_parameter_names(self) -> set[str]:
-        """Return the names of the parameters that belong to the vocabulary: tables, factors, and dense parameters."""
+        """Return the names of the parameters that belong to the vocabulary: tables, factors, and dense tensors."""
         config = copy.deepcopy(self.config)
         delattr(config, CONFIG_ENTRY)
         with torch.device("meta"):
@@ -188,7 +187,7 @@ class _Compressed(_Base):  # type: ignore[misc]
 
 
 class SharedSubEmbedding(nn.Module):
-    """A second embedding module that uses the same tables, such as that of a decoder beside that of the encoder.
+    """A second embedding module that uses the same tables, such as the decoder's if the encoder owns the tables.
 
     It has no parameters, and refers to the sub-embedding without owning it, so that tables are saved and counted once.
     """
@@ -210,7 +209,7 @@ class SharedSubEmbedding(nn.Module):
 
 
 def drop_missing_ties(model: PreTrainedModel) -> None:
-    """Remove ties to parameters that no longer exist, which transformers would try to restore."""
+    """Remove ties to parameters that no longer exist; transformers would try to restore them."""
     model.all_tied_weights_keys = _existing_ties(model, model.all_tied_weights_keys)
 
 
@@ -222,7 +221,7 @@ def _existing_ties(model: PreTrainedModel, keys: dict[str, str]) -> dict[str, st
 def _small_embedding(
     dense: nn.Embedding, rows: list[int], rank: int | None, model: PreTrainedModel
 ) -> SubEmbedding | LowRankEmbedding:
-    """Return tables in place of a dense embedding, initialised as the model does; with a rank, factors of zeros."""
+    """Return tables in place of a dense embedding, initialised as the model does; if a rank is given, zero factors."""
     count, width = dense.weight.shape
     padding, dtype, device = getattr(dense, "padding_idx", None), dense.weight.dtype, dense.weight.device
     if rank is not None:
@@ -235,8 +234,7 @@ def _small_embedding(
     deviation = initial_deviation(model.config)
     for table in sub_embedding.tables:
         pattern = _plain_embedding(torch.empty_like(table))
-        # Some models recognise their embedding by identity, and do not initialise this one, so initialise it here
-        # first.
+        # Initialise it here first, because some models recognise their embedding by identity and skip all others.
         pattern.weight.data.normal_(std=deviation)
         model._init_weights(pattern)
         table.data.copy_(pattern.weight.data)
@@ -267,16 +265,16 @@ def _scale(embedding: nn.Module) -> float:
     scale = getattr(embedding, "scalar_embed_scale", getattr(embedding, "embed_scale", None))
     if not isinstance(embedding, nn.Embedding) or scale is None:
         raise GraftError(
-            f"tokens are looked up by a {type(embedding).__name__}, which sub-embeddings cannot take the place of"
+            f"the input embedding is a {type(embedding).__name__}, which sub-embeddings cannot replace: give a model "
+            "with an nn.Embedding"
         )
     return float(scale)
 
 
 def _tied_embeddings(model: PreTrainedModel, embedding: nn.Module) -> list[nn.Module]:
-    """Return other embedding modules that use the same rows, such as that of a decoder beside that of its encoder.
+    """Return other embedding modules that use the same rows, such as the decoder's if `embedding` is the encoder's.
 
-    They are found by the names of tied weights, because the weights of a model are not tied yet while it is being
-    built.
+    They are found by the names of tied weights, because weights are not tied yet while a model is being built.
     """
     ties = getattr(model, "all_tied_weights_keys", {})
     names = {f"{name}.weight": module for name, module in model.named_modules() if isinstance(module, nn.Embedding)}

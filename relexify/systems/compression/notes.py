@@ -1,4 +1,4 @@
-"""What a compression writes into `relexify.json`."""
+"""The entries that a compression writes into `relexify.json`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The table `[compress]` of a recipe: compress the embedding of a model before it is trained.
 
-What needs torch is imported by the functions, so that a recipe is validated without it.
+The functions import the modules that need torch, so that a recipe can be validated without torch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_compress(options: Compression, context: RunContext) -> None:
 
 
 def run_compress(options: Compression, context: RunContext, model: str, output: Path) -> CompressionReport:
-    """Compress the model that the step before wrote."""
+    """Compress the model that the previous step wrote."""
     from relexify.systems.compression.folder import compress_folder
 
     return compress_folder(model, output, options, overwrite=context.overwrite)

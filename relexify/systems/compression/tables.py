@@ -1,7 +1,7 @@
 """Fit the tables to an embedding, and measure the reconstruction error.
 
 Row n of the embedding is approximated by the concatenation of one row from each of k tables. Every column belongs to
-only one table, so the squared error is a sum over tables and over the rows of each table,
+only one table, so the squared error, for table i, is a sum over the rows of the table,
 
     Σ_n w_n |E[n, block i] - T_i[f_i(n)]|²  =  Σ_m Σ_{n: f_i(n) = m} w_n |E[n, block i] - T_i[m]|²,
 
@@ -19,7 +19,7 @@ from relexify.neighbours import nearest_others
 
 __all__ = ["block_means", "fitted_tables", "reconstruction_error", "shared_digits", "split_width"]
 
-CHUNK = 65_536
+CHUNK = 65_536  # tokens
 SAMPLE = 1_000
 """Number of tokens whose digits are compared."""
 
@@ -31,7 +31,7 @@ def split_width(width: int, k: int) -> list[int]:
         InputError: There are more tables than columns.
     """
     if not 1 <= k <= width:
-        raise InputError(f"an embedding that is {width} wide cannot be cut into {k} parts: give a k from 1 to {width}")
+        raise InputError(f"an embedding of width {width} cannot be split into {k} tables: give a k from 1 to {width}")
     quotient, remainder = divmod(width, k)
     return [quotient + 1 if index < remainder else quotient for index in range(k)]
 
@@ -59,8 +59,7 @@ def block_means(
     without_weight = np.bincount(digits, requested, minlength=count) <= 0
     token_weights = np.where(without_weight[digits], equal_weights, requested)
     totals = np.bincount(digits, token_weights, minlength=count)
-    # [count × N] with the weight of token n in row f(n), so that the product is a weighted sum over each digit's
-    # tokens.
+    # [count × N] with the weight of token n in row f(n): its product with the block sums the tokens of each digit.
     by_digit = scipy.sparse.csr_array(
         (token_weights, (digits, np.arange(len(digits)))), shape=(count, len(digits)), dtype=np.float32
     )

@@ -1,4 +1,4 @@
-"""Token distillation: train the row of a new token so that hidden states match those of its source pieces.
+"""Token distillation: train the row of a new token to give the same hidden states as its source pieces.
 
     method.py    the method `token-distillation` of a transfer
     options.py   its options

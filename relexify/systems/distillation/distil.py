@@ -1,10 +1,10 @@
-"""Train rows of target tokens so that hidden states match those of the source segmentation.
+"""Train rows of target tokens to give the same hidden states as the source segmentation.
 
     min Σ_i ‖ h_i(target tokens; rows) − h_i(source tokens) ‖²
 
-over the positions i of a text at which a token ends in both segmentations. h are the last hidden states of the model,
-whose inner parameters are not changed. Rows are initialised with the mean of their source pieces (FVT); the rows of
-tokens that are also in the source vocabulary are copied and not trained.
+The sum is over the positions i of a text at which a token ends in both segmentations. h are the last hidden states of
+the model; its inner parameters are not changed. Rows are initialised with the mean of their source pieces (FVT). The
+rows of tokens that are also in the source vocabulary are copied and not trained.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["LinePair", "distilled", "pair_lines"]
 
 BYTES_PER_TOKEN = 8
-"""Bytes of text to sample per target token: more than the length of a token, because short lines do not fill a
-sequence."""
+"""Bytes of text to sample per target token: more than a token has, because short lines do not fill a sequence."""
 LINES_TOGETHER = 4
 """Number of lines that are computed together on a CPU. In batches of 16 lines of Swahili, 56 % of the positions are
 padding; in groups of four lines of similar length, 19 %."""
@@ -63,14 +62,14 @@ class LinePair(NamedTuple):
 
 
 def distilled(inputs: Inputs, options: Distillation) -> Initialisation:
-    """Return copied tokens and means of source pieces; the means of tokens that occur in the text are trained.
+    """Return copied rows, and means of source pieces; the means of tokens that occur in the text are trained.
 
     Raises:
-        InputError: There is no model to run.
+        InputError: The inputs have no model to run.
         EvidenceError: No line of the text contains a token to train.
     """
     if inputs.read_model is None:
-        raise InputError("token distillation runs the source model: transfer a model, not an embedding")
+        raise InputError("token distillation needs to run the source model: transfer a model, not an embedding")
     model = inputs.read_model()
     mixture = first_of(
         special(inputs.source, inputs.target, overrides=inputs.overrides),
@@ -147,8 +146,8 @@ def pair_lines(
 def _token_ends(offsets: Sequence[tuple[int, int]]) -> dict[int, int]:
     """Return the index of the token that ends at each position.
 
-    All parts of one character have its end as theirs, and only the last one completes it. That part may be the
-    beginning of a token with a later end; then no token ends at the character.
+    If a character is split over several tokens, all of them report its end, but only the last token completes it. This
+    token may continue with further characters; then no token ends at this character.
     """
     following = [start for start, _ in offsets[1:]]
     return {
@@ -172,13 +171,13 @@ def _train(
     teacher = inner_encoder(model.to(device).eval())
     encoder, table = inner_encoder(student), student.get_input_embeddings().weight
     name = next(name for name, parameter in encoder.named_parameters() if parameter is table)
-    # Detached parameters need no gradients, so layers need not keep their inputs. They share memory with `model`.
+    # Detached parameters need no gradients, so layers need not keep their inputs. Detaching copies nothing.
     inner = {each: parameter.detach() for each, parameter in encoder.named_parameters()}
     rows = table.detach().float().clone().requires_grad_()  # in float32; `_hidden` uses them for the student
     fixed = torch.from_numpy(~trained).to(device)
     steps = options.distillation_steps
-    # The rate is relative to the size of the rows: the length of Adam's steps is given by the rate alone, but the rows
-    # of some models are ten times as long as those of others.
+    # The rate is relative to the size of the rows: Adam's steps have the length of the rate, but some models have rows
+    # ten times as long as others.
     optimiser = torch.optim.Adam([rows], lr=options.distillation_rate * float(rows.detach().std()))
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     losses = []

@@ -6,13 +6,13 @@ first. How they are added depends on the tokenizer's model:
 - BPE: the merges are appended in order. They rank below all merges of the source, and none of them produces a token of
   the source, so an added merge applies only where the source tokenizer leaves its two tokens adjacent.
 - Unigram: the piece made of source pieces p_1 … p_n has the score Σ score(p_i) + (n - 1) ε. The best segmentation is
-  therefore that of the source, with the largest possible number of its pieces joined.
+  therefore the source tokenizer's segmentation, with as many of its pieces joined as possible.
 - WordPiece: the pieces are added; the longest matching piece is used.
 
 Two tokens that are adjacent in the encoded source text are never merged. This is sufficient for BPE and Unigram. With
 WordPiece, and with BPE that sets `ignore_merges`, an added token can also apply elsewhere. Therefore, the source text
-is encoded with the extended tokenizer, added tokens that occur in it are rejected, and others are chosen instead, until
-none occurs.
+is encoded with the extended tokenizer; added tokens that occur in it are rejected, and other tokens are chosen. This is
+repeated until no added token occurs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Extension:
     saved: np.ndarray
 
     def tokens_per_byte(self, added: int) -> float:
-        """Return the tokens per byte of the target text if only the first `added` of the added tokens are used."""
+        """Return the tokens per byte of the target text if only the first `added` added tokens are used."""
         return float(self.tokens - self.saved[:added].sum()) / max(1, self.bytes)
 
 
@@ -159,7 +159,7 @@ def _count_words(
     """Count the words of a text, each represented by its token ids; also return the size of the text in bytes.
 
     The pre-tokeniser determines the words. If there is none (Llama 2), a word starts at a space. Special, unknown and
-    byte tokens, which cannot be merged, are words of their own.
+    byte tokens cannot be merged, so each is a word of its own.
     """
     starts_word = set[int]()
     unmergeable = {vocabulary.special.get("unk", -1)}
@@ -199,7 +199,7 @@ def _words(
     Args:
         ids: The token ids of the encoding.
         word_ids: The pre-tokeniser's word of each token.
-        starts_word: Tokens that start a word within what the pre-tokeniser returns as one word.
+        starts_word: Tokens that start a new word even inside a word of the pre-tokeniser.
         unmergeable: Tokens that are words of their own.
     """
     for _, group in groupby(zip(word_ids, ids, strict=True), key=lambda entry: entry[0]):
@@ -221,9 +221,9 @@ def _with_tokens(
     state, tokens = state_of(source), list(vocabulary_of(source).tokens)
     tokens += [*characters, *(merge.token for merge in merges)]
     model = state["model"]
-    # Added tokens outside the model, such as T5's sentinels and the special tokens of Llama 3, have ids after those of
-    # the model, and would be renumbered. To keep their ids, they are also added to the model's vocabulary; no text is
-    # ever split into them there.
+    # Added tokens outside the model, such as T5's sentinels and the special tokens of Llama 3, have the ids after the
+    # model's tokens. New model tokens would change these ids. To keep them, the added tokens are put into the model's
+    # vocabulary too; the model never splits text into them.
     if model["type"] == "Unigram":
         _add_pieces(model["vocab"], tokens, merges)
     else:

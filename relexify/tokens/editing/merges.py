@@ -44,7 +44,7 @@ def learn_merges(
     forbidden: Collection[Pair] = (),
     rejected: Collection[str] = (),
 ) -> list[Merge]:
-    """Learn merges, those that save most tokens first, as byte-pair encoding does.
+    """Learn merges as byte-pair encoding does, starting with the most frequent pair.
 
     A pair that spells an existing token is never merged. Every merge therefore results in a new token, to which no
     merge of the vocabulary applies.
@@ -62,7 +62,7 @@ def learn_merges(
     symbols = [list(word) for word in words]
     frequency = list(words.values())
     counts: dict[Pair, int] = defaultdict(int)
-    words_with: dict[Pair, list[int]] = defaultdict(list)  # by pair; may include words that no longer contain it
+    words_with: dict[Pair, list[int]] = defaultdict(list)  # may include words that no longer contain the pair
     for index, word in enumerate(symbols):
         for pair in pairwise(word):
             counts[pair] += frequency[index]
@@ -74,7 +74,7 @@ def learn_merges(
     with track("choosing tokens to add", count) as advance:
         while queue and len(merges) < count:
             negative, pair = heapq.heappop(queue)
-            if counts[pair] != -negative:  # an outdated entry: the count has changed since
+            if counts[pair] != -negative:  # outdated: the count has changed since this entry was pushed
                 if counts[pair] >= _MIN_COUNT:
                     heapq.heappush(queue, (-counts[pair], pair))
                 continue

@@ -2,8 +2,8 @@
 
 Besides the tokens of the text, these are kept: special and added tokens; single bytes, so that every text can still be
 encoded; and for BPE, the intermediate tokens from which a kept token is merged. A merge is kept if its two parts and
-its result are. All merges that apply to the text are therefore kept, in the same order, and the same merges apply.
-With Unigram and WordPiece, the best segmentation remains the best when tokens that it does not use are removed.
+its result are kept. All merges that apply to the text are therefore kept, in the same order. With Unigram and
+WordPiece, the best segmentation remains the best when tokens that it does not use are removed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def prune_tokenizer(
         The pruned tokenizer, and the source id of each of its tokens [kept], in ascending order.
 
     Raises:
-        VocabularyError: The text would be encoded differently. This can happen only if it contains words that WordPiece
-            cannot split.
+        VocabularyError: The text would be encoded differently, which is possible only if WordPiece cannot split some
+            of its words.
     """
     state, vocabulary = state_of(source), vocabulary_of(source)
     model, spelling = state["model"], vocabulary.spelling
@@ -75,9 +75,9 @@ def prune_tokenizer(
 
 
 def _parts(model: dict[str, Any], tokens: Iterable[str]) -> set[str]:
-    """Return the characters of some tokens, and all intermediate tokens that BPE produces between them and each token.
+    """Return the characters of some tokens, and the intermediate tokens that BPE merges on the way to each token.
 
-    BPE never merges across the boundaries of the tokens that a text ends up as, so each token can be merged on its own.
+    BPE never merges across the boundary of two final tokens, so the merges of each token can be found separately.
     """
     ranks = {(left, right): rank for rank, (left, right) in enumerate(model["merges"])}
     parts: set[str] = set()

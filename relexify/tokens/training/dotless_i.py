@@ -1,7 +1,7 @@
 """Lower-case i and ı apart, as Turkish, Azerbaijani and Tatar do: I becomes ı, and İ becomes i.
 
-Tokenizers in lower case know only the rule of all other languages, by which I becomes i and İ two characters, i and a
-dot above. The first word of a sentence would then be another one than the same word inside it.
+Uncased tokenizers use the rule of all other languages: I becomes i, and İ becomes two characters, i and a dot above.
+A capitalised word at the beginning of a sentence would then get other tokens than the same word inside a sentence.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from relexify.text import has_dotless_i, split_words
 __all__ = ["lower_dotless_i"]
 
 _PAIRS = {"I\u0307": "i", "İ": "i", "I": "ı"}
-"""The first is İ as two characters."""
+"""The first key is İ as two characters."""
 
 
 def lower_dotless_i(backend: Tokenizer, text: str) -> Tokenizer | None:
-    """Return a tokenizer that lower-cases I and İ as the language of a text does; None if this one does.
+    """Return a tokenizer that lower-cases I and İ as the language of a text does; None if no change is needed.
 
     Args:
         backend: The tokenizer.

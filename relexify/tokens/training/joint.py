@@ -41,7 +41,7 @@ def train_joint_wordpiece(
         vocab_size: Number of tokens, including special tokens.
         alphabet: Maximum number of distinct characters; rarer ones become unknown.
         lowercase: Convert text to lower case.
-        strip_accents: Remove accents, and all other marks; as `lowercase` if not given.
+        strip_accents: Remove accents and all other marks; by default, the value of `lowercase`.
 
     Raises:
         InputError: The vocabulary is too small for the alphabet and the special tokens.
@@ -74,7 +74,7 @@ def train_joint_wordpiece(
     trained_size = tokenizer.get_vocab_size()
     if trained_size > vocab_size:
         raise InputError(
-            f"the characters and special tokens alone make {trained_size} tokens, and {vocab_size} were requested: "
+            f"the characters and special tokens alone need {trained_size} tokens, but {vocab_size} were requested: "
             "allow more tokens, or fewer characters"
         )
     if trained_size <= len(special):

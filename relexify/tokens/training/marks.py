@@ -20,8 +20,8 @@ __all__ = ["keep_marks", "needs_marks"]
 
 _MIN_SHARE = 0.01
 _MIN_LATIN_SHARE = 0.1
-"""If marks make up at least this share, those of Latin script are kept too. In German and French, few letters have an
-accent, so the tokenizer is not changed; in Vietnamese, accents distinguish most words."""
+"""From this share of marks on, accents of Latin letters are kept too. In Vietnamese, accents distinguish most words; in
+German and French, few letters have one, so the tokenizer is not changed."""
 _LATIN = re.compile(r"[A-Za-z][\u0300-\u036f]*")
 _JOINERS = "\u200c\u200d"
 """Invisible characters inside Persian and Indic words."""
@@ -66,7 +66,7 @@ def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
 
 
 def needs_marks(text: str) -> bool:
-    """Whether a text has so many marks that a tokenizer must not delete them; precomposed letters have some too."""
+    """Whether a text has so many marks that a tokenizer must not delete them; accents of precomposed letters count."""
     # Normalisers that delete marks decompose letters first.
     decomposed = unicodedata.normalize("NFD", text)
     return _share_of_marks(decomposed) >= _MIN_LATIN_SHARE or _share_of_marks(_LATIN.sub("", decomposed)) >= _MIN_SHARE
@@ -81,7 +81,7 @@ def _share_of_marks(text: str) -> float:
 
 
 def _uncut(component: Component | None) -> Component | None:
-    """Return a pre-tokeniser whose words are runs of letters, marks and joiners."""
+    """Return a pre-tokeniser that splits words from runs of letters, marks and joiners."""
     parts = _parts(component)
     uncut = []
     for index, part in enumerate(parts):

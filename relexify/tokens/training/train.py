@@ -32,7 +32,7 @@ def train_tokenizer_like(
 ) -> PreTrainedTokenizerFast:
     """Train a tokenizer of the same family, with the same normaliser, pre-tokeniser, post-processor and special tokens.
 
-    Added tokens that are not special (`<tool_call>`) are added to it as well, except placeholders (`<unused7>`).
+    Added tokens that are not special (`<tool_call>`) are also copied, except placeholders (`<unused7>`).
 
     Args:
         like: The source tokenizer.
@@ -66,7 +66,7 @@ def train_tokenizer_like(
 
 
 def check_vocabulary_size(like: AnyTokenizer, vocab_size: int) -> int:
-    """Validate the size of a vocabulary, and return the minimum size: that of special tokens, added tokens and bytes.
+    """Validate the size of a vocabulary, and return the minimum: the number of special tokens, added tokens and bytes.
 
     Args:
         like: The tokenizer whose type the trained tokenizer will have.
@@ -86,7 +86,7 @@ def check_vocabulary_size(like: AnyTokenizer, vocab_size: int) -> int:
 
 
 def _added_tokens(like: AnyTokenizer) -> list[AddedToken]:
-    """Return the added tokens that training drops: all that are not special; none for Unigram, which keeps them."""
+    """Return the added tokens that training drops: those that are not special. Unigram drops none."""
     backend = backend_of(like)
     if type(backend.model).__name__ == "Unigram":
         return []
@@ -99,8 +99,8 @@ def _train(
 ) -> PreTrainedTokenizerFast:
     """Train, and ensure that no token of SentencePiece's BPE spans several words.
 
-    Llama 2, Mistral and Gemma have no pre-tokeniser that splits text into words; their merges just never cross a space.
-    To learn such merges, the text must be split, so a pre-tokeniser is added during training.
+    Llama 2, Mistral and Gemma have no pre-tokeniser that splits text into words, yet their merges never cross a space.
+    To learn such merges, a pre-tokeniser that splits at spaces is added during training.
     """
     original = backend_of(like).pre_tokenizer
     if family is TokenizerFamily.METASPACE and type(backend_of(like).model).__name__ == "BPE":
@@ -113,7 +113,7 @@ def _train(
     try:
         trained = like.train_new_from_iterator(batches, vocab_size, new_special_tokens=special, show_progress=False)
     except Exception as error:
-        if type(error) is not Exception:  # tokenizers raises this type if Unigram has no room for all characters
+        if type(error) is not Exception:  # tokenizers raises a plain Exception if Unigram cannot fit all characters
             raise
         raise InputError(f"{vocab_size} tokens are too few for this text ({first_line(error)}): give more") from error
     backend_of(trained).pre_tokenizer = original
@@ -138,7 +138,7 @@ def _bytes(lines: list[str]) -> int:
 
 
 def _add_bytes(trained: PreTrainedTokenizerFast) -> None:
-    """Append the 256 byte tokens, which training omits and byte fallback needs."""
+    """Append the 256 byte tokens: byte fallback needs them, and training omits them."""
     backend = backend_of(trained)
     state = json.loads(backend.to_str())
     vocabulary = state["model"]["vocab"]

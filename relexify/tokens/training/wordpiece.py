@@ -1,8 +1,8 @@
 """Train WordPiece so that the same text always gives the same vocabulary.
 
 The trainer of the package tokenizers numbers the letters inside words (`##a`) in the order of a hash table, which
-differs between processes, and among equally frequent pairs it merges the one with the lowest ids. Here, these letters
-are passed as special tokens, which are numbered first and in a fixed order.
+differs between processes. Ids matter: of equally frequent pairs, it merges the pair with the lowest ids. Here, these
+letters are passed as special tokens, which are numbered first and in a fixed order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def train_wordpiece_vocabulary(
         backend: Normalises text and splits it into words; not changed.
         lines: Starts one pass over the text.
         batches: Splits the text into batches and reports the progress.
-        vocab_size: Number of tokens, including special tokens; exceeded if there are more letters than that.
+        vocab_size: Number of tokens, including special tokens; exceeded if the letters alone need more.
         special: Special tokens.
         alphabet: Maximum number of letters; the most frequent ones are kept, others become unknown.
     """

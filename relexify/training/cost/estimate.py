@@ -1,7 +1,7 @@
 """Estimate a training: GPUs, memory and hours, by arithmetic from the shape of the model.
 
-What a stage needs is counted in `stage.py`. Here, the fewest GPUs and the largest micro-batch are found that have room
-for it. Communication between GPUs is not counted.
+`stage.py` counts the operations and bytes of a stage. This module finds the fewest GPUs and the largest micro-batch
+that have enough memory. Communication between GPUs is not counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SAVINGS: tuple[Mapping[str, Any], ...] = (
     {"lora_rank": 16},
     {"lora_rank": 16, "inner_precision": "bfloat16", "checkpoint_activations": True},
 )
-"""Options that take less memory, which are estimated beside what is requested."""
+"""Options that take less memory; each is estimated in addition to the requested options."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Estimate:
         changes: Options that differ from those requested.
         gpus: Number of GPUs.
         is_sharded: Whether FSDP distributes the model over them; otherwise each GPU has all of it (DDP).
-        micro_batch: Sequences that a GPU takes at once.
-        parameters: Numbers in the model.
-        trained: Numbers that are trained.
-        tokens: Tokens of the whole training.
+        micro_batch: Number of sequences that a GPU computes at once.
+        parameters: Number of parameters of the model.
+        trained: Number of trained parameters.
+        tokens: Number of tokens of the whole training.
         operations: Operations of the whole training, on all GPUs together.
         memory: Memory of a GPU, in the stage that takes the most.
-        fits: Whether the memory suffices.
-        utilisation: Share of the peak of a GPU that is reached.
+        fits: Whether the GPUs have enough memory.
+        utilisation: Share of a GPU's peak speed that is reached.
         seconds: Duration, without scoring and checkpoints.
     """
 
@@ -81,15 +81,15 @@ def estimate(
     gpus: int | None = None,
     utilisation: float | None = None,
 ) -> list[Estimate]:
-    """Estimate GPUs, memory and hours of a training, as requested and with options that take less memory.
+    """Estimate GPUs, memory and hours of a training, with the requested options and with options that take less memory.
 
     Args:
-        model: A folder or name, as for `load_model`, or a model, also on the meta device; of a folder, only
-            `config.json` is read.
+        model: A folder or name, as for `load_model`, or a model, possibly on the meta device. Only the `config.json` of
+            a folder is read.
         training: The options.
-        gpu: One of `GPUS`, or any other.
-        gpus: The number of GPUs; if None, the fewest that suffice, a power of 2.
-        utilisation: Share of the peak of a GPU that is reached; if None, that of `utilisation_of`.
+        gpu: A name in `GPUS`, or the data of another GPU.
+        gpus: The number of GPUs; if None, the smallest power of 2 that suffices.
+        utilisation: Share of a GPU's peak speed that is reached; if None, the result of `utilisation_of`.
 
     Raises:
         InputError: Model or options are not possible.
@@ -98,14 +98,14 @@ def estimate(
     kind = choose_gpus(gpu, gpus)
     shaped = model if isinstance(model, PreTrainedModel) else meta_model(model)
     training = replace(training, steps=count_steps(training))
-    with suppress(MissingExtra):  # no obstacle to an estimate
+    with suppress(MissingExtra):  # an estimate does not need the missing package
         check_trainable(shaped, training)
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
         if changes in ways:
             continue
-        with suppress(InputError):  # not possible
+        with suppress(InputError):  # skip options that are not possible for this model
             with suppress(MissingExtra):
                 check_trainable(shaped, replace(training, **changes))
             ways.append(changes)
@@ -138,7 +138,7 @@ def _estimate(
     gpus: int | None,
     utilisation: float,
 ) -> Estimate:
-    """Return the cost with the fewest GPUs and the largest micro-batch that fit; with the least memory if none do."""
+    """Return the cost with the fewest GPUs and the largest micro-batch that fit; if none fit, with the least memory."""
     training = replace(requested, **changes)
     stages = stage_costs(model, training)
     layouts = _layouts(stages, training, gpus)
@@ -169,12 +169,12 @@ def _estimate(
 
 
 def _layouts(stages: Sequence[StageCost], training: Training, gpus: int | None) -> list[_Layout]:
-    """Return every number of GPUs, fewest first, without and with FSDP, and every micro-batch, largest first.
+    """Return all layouts: numbers of GPUs, fewest first; without and with FSDP; micro-batches, largest first.
 
     Args:
-        stages: The stages; memory is that of the one that takes the most.
+        stages: The stages; the memory of a layout is the memory of its largest stage.
         training: The options.
-        gpus: The number of GPUs; any power of 2 if None.
+        gpus: The number of GPUs; if None, all powers of 2.
 
     Raises:
         InputError: The batch cannot be divided over the GPUs.
@@ -198,15 +198,15 @@ def _layouts(stages: Sequence[StageCost], training: Training, gpus: int | None) 
     if training.micro_batch and training.batch % (gpus or 1) == 0:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch} on each of {gpus} "
-            "GPUs: give a batch that is a multiple of both, or another `micro_batch`"
+            "GPUs: give a batch that is a multiple of their product, or another `micro_batch`"
         )
     raise InputError(
-        f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of it"
+        f"a batch of {training.batch} cannot be divided over {gpus} GPUs: give a batch that is a multiple of {gpus}"
     )
 
 
 def _micro_batches(training: Training, gpus: int) -> list[int]:
-    """Return the micro-batches that divide the share of each GPU, the largest first."""
+    """Return the micro-batches that divide each GPU's share of the batch, largest first."""
     if training.batch % gpus:
         return []
     share = training.batch // gpus

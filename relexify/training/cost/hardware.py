@@ -12,18 +12,21 @@ from relexify.registry import choose
 __all__ = ["GPUS", "MOST_GPUS", "USABLE", "USED_BANDWIDTH", "Gpu", "choose_gpus", "utilisation_of"]
 
 MOST_GPUS = 1024
-"""GPUs of one training, at most."""
+"""Maximum number of GPUs of a training."""
 
 MEASURED_UTILISATION = ((576, 0.353), (2048, 0.573))
-"""Widths of models, and the share of a GPU's bfloat16 peak (data sheet) that training them reaches, without the
-optimiser. Measured on an H200 with 64 × 512 tokens per step: 400,197 tokens/s with the plan `direct` and the shape of
-SmolLM2-135M-Instruct, at 0.86 billion operations per token, are 349 of 989 TFLOP/s if the optimiser takes 1.1 ms of the
-82 ms of a step; 54,304 tokens/s with 1.68 billion parameters are 567 if it takes 14 of 603 ms."""
+"""Two widths of models, each with the share of a GPU's bfloat16 peak (data sheet) that training reaches, without the
+optimiser. Measured on an H200 (989 TFLOP/s) with 64 × 512 tokens per step:
+
+- Width 576, the shape of SmolLM2-135M-Instruct, with the plan `direct`: 400,197 tokens/s, at 0.86 billion operations
+  per token, are 349 TFLOP/s if the optimiser takes 1.1 ms of the 82 ms of a step.
+- Width 2048, 1.68 billion parameters: 54,304 tokens/s are 567 TFLOP/s if the optimiser takes 14 of 603 ms.
+"""
 USED_BANDWIDTH = 0.7
-"""Share of the bandwidth of its memory (data sheet) that an optimiser reaches. Measured on an H200: a step of AdamW for
-125 million numbers, which reads and writes 3.5 GB, took 1.0 ms."""
+"""Share of a GPU's memory bandwidth (data sheet) that an optimiser reaches. Measured on an H200: a step of AdamW for
+125 million parameters, which reads and writes 3.5 GB, took 1.0 ms."""
 USABLE = 0.92
-"""Share of a GPU's memory that a training can use: the rest is for CUDA itself, and lost between allocations."""
+"""Share of a GPU's memory that a training can use; the rest is for CUDA itself, and lost between allocations."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Gpu:
 
     Attributes:
         operations: Operations per second in bfloat16, without sparsity.
-        memory: Bytes.
-        bandwidth: Bytes of its memory that it reads or writes per second.
+        memory: Size of its memory in bytes.
+        bandwidth: Bytes of memory that it reads or writes per second.
     """
 
     operations: float
@@ -51,7 +54,7 @@ GPUS: Mapping[str, Gpu] = {
 
 
 def choose_gpus(gpu: str | Gpu, gpus: int | None) -> Gpu:
-    """Return a kind of GPU by its name, after validating it and the number of them.
+    """Validate the name and the number of GPUs, and return the data of this kind of GPU.
 
     Raises:
         InputError: There is no such GPU, or the number is not possible.
@@ -61,9 +64,9 @@ def choose_gpus(gpu: str | Gpu, gpus: int | None) -> Gpu:
 
 
 def utilisation_of(width: int) -> float:
-    """Return the share of a GPU's peak that training a model of some width reaches; small micro-batches reach less.
+    """Return the share of a GPU's peak that training reaches, by the model's width; small micro-batches reach less.
 
-    It is linear in the logarithm of the width between the measured ones, and constant beyond them.
+    Between the two measured widths, the share is linear in the logarithm of the width; outside, it is constant.
     """
     (narrow, least), (wide, most) = MEASURED_UTILISATION
     position = math.log(max(1, width) / narrow) / math.log(wide / narrow)

@@ -1,4 +1,4 @@
-"""How long a training takes on this machine, before its first step: operations at the speed of a matrix product."""
+"""Estimate how long a training takes on this machine: count its operations, and measure a matrix product."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from relexify.training.options import Training
 __all__ = ["peak_share", "seconds_here"]
 
 CPU_SHARE = 0.72
-"""Share of the speed of a matrix product that training reaches on a CPU: 31 tokens/s with SmolLM2-135M-Instruct on one
-core of a Neoverse-N1, in four measurements by `relexify estimate --measure` with two sizes of steps and two plans."""
+"""Speed of training on a CPU, as a share of the speed of a matrix product. Measured: 31 tokens/s with
+SmolLM2-135M-Instruct on one core of a Neoverse-N1, in four measurements by `relexify estimate --measure` with two sizes
+of steps and two plans."""
 GPU_SHARE = 1.25
-"""The same on a GPU, as a multiple of `utilisation_of`, which is about data sheets: an H200 multiplies matrices with
-788 of its 989 TFLOP/s."""
+"""Speed of training on a GPU, as a share of the speed of a matrix product, is this factor times `utilisation_of`. That
+function refers to the peak in the data sheet; an H200 multiplies matrices with 788 of its 989 TFLOP/s."""
 FEW_OPERATIONS = 5e11
-"""Operations that take less than a minute on any CPU, so that this machine need not be measured."""
+"""A training with fewer operations takes less than a minute on any CPU, so the machine is not measured."""
 
 
 def seconds_here(model: PreTrainedModel, training: Training) -> float | None:
-    """Return about how long a training takes on this machine, without scoring; 0 if it takes less than a minute.
+    """Return about how many seconds a training takes on this machine, without scoring; 0 if less than a minute.
 
-    None for the kinds of models that transformers does not have, whose operations are not counted.
+    Return None for relexify's own kinds of models; their operations are not counted.
 
     Args:
         model: The model, which may be on the meta device.
@@ -48,7 +49,7 @@ def peak_share(utilisation: float, *, on_gpu: bool) -> float:
     """Return the share of the speed of a large matrix product that a training is expected to reach.
 
     Args:
-        utilisation: That of `utilisation_of`, for the width of the model.
-        on_gpu: Whether it is trained on a GPU.
+        utilisation: The result of `utilisation_of` for the width of the model.
+        on_gpu: Whether the model is trained on a GPU.
     """
     return GPU_SHARE * utilisation if on_gpu else CPU_SHARE

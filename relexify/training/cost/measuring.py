@@ -1,4 +1,4 @@
-"""Measure the speed and the memory of a training on this machine, in a few steps with random weights and tokens."""
+"""Measure the speed and memory of a training on this machine, in a few steps with random weights and tokens."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = ["Measured", "measure_training"]
 GPU_STEPS, CPU_STEPS = 30, 3
 """Steps of a measurement."""
 CPU_BATCH = 2
-"""Sequences per step on a CPU, where steps of usual size take minutes. The optimiser takes the same time in each step,
-however many sequences it has, so its share is corrected afterwards."""
+"""Sequences per step on a CPU, where steps of usual size take minutes. The time of the optimiser does not depend on the
+number of sequences, so its share of a step is corrected afterwards."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Measured:
 
     Attributes:
         device: Name of the GPU, or `CPU`.
-        steps: Measured steps; the first ones, with compilation and first allocations, do not count.
+        steps: Number of steps; the first steps, with compilation and first allocations, are not timed.
         batch: Sequences per measured step.
         tokens_per_second: Speed with the batch of the training, without compilation.
         memory: Peak memory of the GPU in bytes; None on a CPU.
@@ -63,7 +63,7 @@ class RandomTokens:
     """Sequences of random tokens.
 
     Attributes:
-        tokens: Size of the vocabulary.
+        tokens: Number of tokens in the vocabulary.
         length: Tokens per sequence.
         label_share: Share of positions with a label.
     """
@@ -85,8 +85,8 @@ def measure_training(model: str | Path, training: Training) -> Measured:
     """Train a model with random weights for a few steps, and measure speed and memory.
 
     Args:
-        model: As for `load_model`; only its config is read.
-        training: The options; its last stage is measured.
+        model: A folder or name, as for `load_model`; only its config is read.
+        training: The options; the last stage of the training is measured.
 
     Raises:
         InputError: Model or options are not possible.
@@ -126,7 +126,7 @@ def measure_training(model: str | Path, training: Training) -> Measured:
     speed = 0.0
     if result.tokens_per_second:
         seconds = training.tokens_per_step / result.tokens_per_second
-        optimiser = min(seconds, sum(times[1:]) / len(times[1:]))  # the first step allocates its state
+        optimiser = min(seconds, sum(times[1:]) / len(times[1:]))  # without the first, which allocates the state
         rest = (seconds - optimiser) * tokens_per_step / training.tokens_per_step
         speed = tokens_per_step / (rest + optimiser)
     return Measured(
@@ -141,7 +141,7 @@ def measure_training(model: str | Path, training: Training) -> Measured:
 
 @contextmanager
 def _without_training_log() -> Iterator[None]:
-    """Hide what a training logs, except warnings: rates and scores of random weights say nothing about the speed."""
+    """Hide log messages of the training except warnings: rates and scores of random weights are of no interest."""
     log = logging.getLogger("relexify.training")
     level = log.level
     log.setLevel(logging.WARNING)
@@ -153,7 +153,7 @@ def _without_training_log() -> Iterator[None]:
 
 @contextmanager
 def _shown_as_measurement(steps: int) -> Iterator[None]:
-    """Report the steps of the training inside as those of one task, and neither its loss nor its scoring."""
+    """Report progress as one task, "measuring", that counts training steps; hide the loss and the scoring."""
     with track("measuring", steps) as advance:
 
         @contextmanager
@@ -166,7 +166,7 @@ def _shown_as_measurement(steps: int) -> Iterator[None]:
 
 @contextmanager
 def _optimiser_times() -> Iterator[list[float]]:
-    """Collect the seconds of every step of the optimiser; on a GPU, those until it is launched."""
+    """Collect the seconds of every step of the optimiser; on a GPU, only of launching its kernels."""
     starts: list[float] = []
     times: list[float] = []
 
@@ -175,7 +175,7 @@ def _optimiser_times() -> Iterator[list[float]]:
 
     def end(*_: object) -> None:
         start = starts.pop()
-        if not starts:  # an optimiser may call the step of the class that it extends
+        if not starts:  # only the outermost call, because an optimiser may call the step of its base class
             times.append(time.perf_counter() - start)
 
     hooks = register_optimizer_step_pre_hook(begin), register_optimizer_step_post_hook(end)

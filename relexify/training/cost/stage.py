@@ -1,24 +1,24 @@
-"""What a stage of training needs: operations and bytes, counted from the shape of the model.
+"""Operations and bytes of a training stage, counted from the shape of the model.
 
-Operations per token. A number in a matrix takes 2 forward, 2 backward for its input, and 2 for its own gradient if it
-is trained. Attention takes 4 × length × width forward in each layer, half of it if it is causal, and twice that
-backward. Activations that are computed again take another forward pass. Muon takes 16 rows² columns + 8 rows³ per
-matrix and step (four polynomials of three products), however many tokens and GPUs there are. The rest of a step of the
-optimiser takes as long as reading and writing what it needs in the memory of the GPU; the transfer of paged moments
-from and to the host is not counted.
+Operations per token. Each element of a matrix takes 2 operations forward, 2 for the gradient of the input, and 2 for
+its own gradient if it is trained. Attention takes 4 × length × width forward in each layer, half of this if it is
+causal, and twice as much backward. Recomputing activations takes another forward pass. Muon takes 16 rows² columns +
+8 rows³ per matrix and step (four polynomials of three products), independent of the number of tokens and GPUs. For the
+rest of an optimiser step, only reading and writing GPU memory counts; the transfer of paged moments between GPU and
+host does not.
 
-Memory of a GPU. Parameters and the state of the optimiser, which FSDP divides by the number of GPUs, are always there.
-The peak is at one of two moments:
+Memory of a GPU. Parameters and optimiser state are always in memory; FSDP divides them by the number of GPUs. The peak
+is at one of two moments:
 
-    the loss        copies in bfloat16 of what is multiplied, all activations of a micro-batch, and logits, which their
-                    gradient overwrites; of the gradients, that of the head
-    the optimiser   all gradients, and what Muon needs to orthogonalise
+    the loss        bfloat16 copies of the matrices, all activations of a micro-batch, the logits (their gradient
+                    overwrites them), and the gradient of the head
+    the optimiser   all gradients, and the workspace in which Muon orthogonalises
 
-In between, gradients appear as activations go. Gradients that are summed over several micro-batches are there at both
-moments, and so are those that DDP collects from all GPUs.
+Between these moments, activations are freed while gradients are allocated. Gradients summed over several micro-batches
+are in memory at both moments, and so are the gradients that DDP collects from all GPUs.
 
-A compiled layer keeps the outputs of its matrices and that of attention. If they are trained, or have adapters, it also
-keeps their inputs: the outputs of its norms, and the product inside the feed-forward network.
+A compiled layer keeps the outputs of its matrices and the output of attention. Matrices that are trained or have
+adapters also need their inputs: the outputs of the norms, and the product inside the feed-forward network.
 """
 
 from __future__ import annotations
@@ -45,28 +45,36 @@ __all__ = ["Memory", "StageCost", "stage_cost", "stage_costs"]
 
 _FLOAT32, _BFLOAT16 = 4, 2  # bytes
 _QUANTISED_FROM, _PAGED_FROM, _BLOCK = 4_096, 100_000, 256
-"""The fewest numbers of a parameter whose moments bitsandbytes quantises, and pages, and the numbers of a block."""
+"""In bitsandbytes: the smallest parameter (in elements) whose moments are quantised, the smallest whose moments are
+paged, and the number of elements that share a scale."""
 
 ADAPTER_TRAFFIC = 11
-"""Bytes that an adapter of LoRA reads and writes for each input and output of its matrix, per token.
+"""Bytes that a LoRA adapter reads and writes per token, for each input and output of its matrix.
 
 Its products are narrow, so reading and writing activations takes longer than computing them. Fitted to one measurement:
 the shape of SmolLM2-135M, rank 16, on an H200.
 """
 
 ADAM_TRAFFIC = 12
-"""Bytes that AdamW reads and writes for each number besides its moments: the number, its gradient, the new number."""
+"""Bytes that AdamW reads and writes per parameter, without its moments: the value, its gradient and the new value."""
 MUON_TRAFFIC = 46
-"""Bytes that Muon reads and writes for each number, without its products: 4 for the gradient when the momentum is
-updated, which is counted with the state; 12 for gradient, momentum and the direction between them; 6 for the direction
-and its copy in bfloat16; 2 for the norm of the copy, and 4 for dividing the copy by it; 6 for the last product and its
-copy in float32, the update; 12 for the number, the update and the new number."""
+"""Bytes that Muon reads and writes per parameter, outside its matrix products.
+
+     4   gradient, to update the momentum (which is counted as optimiser state)
+    12   gradient, momentum, and the direction that is interpolated between them
+     6   direction, and its copy in bfloat16
+     2   copy, to compute its norm
+     4   copy, to divide it by the norm
+     6   last product, and its copy in float32, the update
+    12   old value, update, new value
+"""
 
 AROUND_LAST_NORM = 7
-"""Activations between the layers and the logits that are there at the loss, as multiples of the width in bfloat16.
+"""Activations between the last layer and the logits that are in memory at the loss, in multiples of the width in
+bfloat16.
 
-The last norm is not compiled: it keeps its input, also in float32 (3), the quotient, and its output. The other two are
-the gradient of its output, and that of a chunk of it.
+The last norm is not compiled: it keeps its input in bfloat16 and in float32 (3), the normalised value, and its output.
+The other two are the gradient of its output, and the gradient of one chunk of its output.
 """
 
 
@@ -75,10 +83,10 @@ class Memory:
     """Peak memory of one GPU, in bytes.
 
     Attributes:
-        weights: Parameters, and their copies in bfloat16 if they are there at that moment.
-        gradients: Gradients that are there at that moment.
-        optimiser: State of the optimiser, and averages of the weights.
-        activations: Activations and logits, or what Muon needs after them.
+        weights: Parameters, and their bfloat16 copies if they exist at the peak.
+        gradients: Gradients that exist at the peak.
+        optimiser: Optimiser state, and averages of the weights.
+        activations: Activations and logits, or the workspace of the optimiser.
     """
 
     weights: float
@@ -97,21 +105,21 @@ class StageCost:
     """The cost of a stage.
 
     Attributes:
-        steps: Optimiser steps.
-        trained: Numbers that are trained.
+        steps: Number of optimiser steps.
+        trained: Number of trained parameters.
         per_token: Operations per token.
         adapter_traffic: Bytes that adapters read and write, per token.
-        per_step: Operations per step besides, which FSDP divides among the GPUs.
-        traffic: Bytes per step that the optimiser reads and writes, paged moments included, which FSDP divides too.
+        per_step: Operations of an optimiser step, which FSDP divides among the GPUs.
+        traffic: Bytes that an optimiser step reads and writes, including paged moments; FSDP divides them too.
         weights: Bytes of the parameters.
-        copies: Bytes of their copies in bfloat16.
+        copies: Bytes of the parameters' copies in bfloat16.
         gathered: Bytes of the parameters that FSDP gathers at once.
         gradients: Bytes of the gradients.
-        head_gradient: Bytes of that of the head while it is computed.
-        optimiser: Bytes of the state of the optimiser that stay on the GPU: without paged moments.
-        activations: Bytes per token of a micro-batch.
-        logits: Bytes per token of a chunk of the loss.
-        workspace: Bytes that the optimiser needs for a moment.
+        head_gradient: Bytes of the head's gradient during the loss.
+        optimiser: Bytes of the optimiser state that stay on the GPU: without paged moments.
+        activations: Bytes of activations per token of a micro-batch.
+        logits: Bytes of logits per token of a chunk.
+        workspace: Bytes that the optimiser needs temporarily.
         is_recorded: Whether a single GPU records its passes as a CUDA graph.
     """
 
@@ -133,7 +141,14 @@ class StageCost:
     is_recorded: bool
 
     def memory(self, tokens: int, gpus: int, *, is_sharded: bool, accumulates: bool) -> Memory:
-        """Return the memory of a GPU that takes some tokens at once, and maybe sums gradients over several times."""
+        """Return the memory of a GPU.
+
+        Args:
+            tokens: Number of tokens in a micro-batch.
+            gpus: Number of GPUs.
+            is_sharded: Whether FSDP distributes the model over them.
+            accumulates: Whether a step sums gradients over several micro-batches.
+        """
         parts = gpus if is_sharded else 1
         weights, gradients, optimiser = (each / parts for each in (self.weights, self.gradients, self.optimiser))
         is_copied = gpus > 1 and not is_sharded  # into the buckets of DDP
@@ -143,7 +158,7 @@ class StageCost:
             optimiser=optimiser,
             activations=tokens * self.activations + min(tokens, COMPILED_CHUNK) * self.logits,
         )
-        # A CUDA graph keeps the gradients that it writes, so their sums are other tensors.
+        # A CUDA graph always writes gradients to the same tensors, so their sums need separate tensors.
         is_summed_elsewhere = accumulates and gpus == 1 and self.is_recorded
         at_optimiser = Memory(
             weights=weights,
@@ -155,7 +170,7 @@ class StageCost:
 
 
 def stage_costs(model: PreTrainedModel, training: Training) -> list[StageCost]:
-    """Count operations and bytes of all stages, with the optimiser that is chosen if none is given.
+    """Count operations and bytes of all stages; if no optimiser is given, choose it as the training does.
 
     Args:
         model: The model; it may be on the meta device.
@@ -183,7 +198,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         if name in found.trained
     )
 
-    # Bytes of parameters, and of copies in bfloat16.
+    # Bytes of parameters; `copied` is the number of elements that also have a bfloat16 copy.
     inner_bytes = _BFLOAT16 if training.inner_precision == "bfloat16" else _FLOAT32
     bytes_of = {name: size * (_FLOAT32 if name in found.lexical else inner_bytes) for name, size in found.sizes.items()}
     trained_bytes = sum(bytes_of[name] for name in found.trained_parameters) + found.adapters * _FLOAT32
@@ -208,11 +223,11 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         traffic=2 * state_bytes + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
         copies=copied * _BFLOAT16,
-        # The vocabulary, a layer, and the next one
+        # The vocabulary, the current layer and the next layer
         gathered=sum(bytes_of[name] for name in found.lexical)
         + 2 / shape.layers * sum(bytes_of[matrix.name] for matrix in found.matrices),
         gradients=trained_bytes,
-        # In float32, where chunks are summed, and that of a chunk in bfloat16
+        # The sum over chunks in float32, and the gradient of one chunk in bfloat16
         head_gradient=head.numel() * (_FLOAT32 + _BFLOAT16) if is_head_trained else 0,
         optimiser=resident_bytes,
         activations=(_layer_activations(model, found, training) + AROUND_LAST_NORM * shape.width) * _BFLOAT16,
@@ -224,16 +239,16 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
 
 @dataclass(frozen=True)
 class _Counted:
-    """The parameters of a model in a stage, in numbers.
+    """The parameters of a model in a stage, counted in elements.
 
     Attributes:
-        sizes: Numbers of every parameter, by name.
+        sizes: Number of elements of every parameter, by name.
         lexical: Names of the parameters that belong to the vocabulary.
-        trained: Names of all that is trained, aliases of tied parameters included, without what adapters stand for.
+        trained: Names of the trained parameters, including aliases of tied parameters, but no matrices with adapters.
         matrices: The matrices of the layers.
-        adapted: Those that have an adapter.
-        adapter_sizes: Numbers of every parameter of an adapter.
-        orthogonalised: Those that Muon trains.
+        adapted: The matrices that have an adapter.
+        adapter_sizes: Number of elements of every parameter of an adapter.
+        orthogonalised: The matrices that Muon trains.
     """
 
     sizes: Mapping[str, int]
@@ -246,17 +261,17 @@ class _Counted:
 
     @property
     def adapters(self) -> int:
-        """Numbers of all adapters."""
+        """Number of elements of all adapters."""
         return sum(self.adapter_sizes)
 
     @property
     def trained_parameters(self) -> list[str]:
-        """Names of the parameters that are trained, each once."""
+        """Names of the trained parameters, without aliases."""
         return [name for name in self.sizes if name in self.trained]
 
 
 def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted:
-    """Count what a stage trains."""
+    """Count the parameters of a model, and those that a stage trains."""
     matrices = _find_matrices(model)
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     lexical = lexical_parameter_names(model) & sizes.keys()
@@ -279,9 +294,9 @@ def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted
 
 
 def _layer_operations(model: PreTrainedModel, found: _Counted, training: Training) -> float:
-    """Return the operations per token in the layers: 2 forward, 2 backward, 2 for the gradient of what is trained."""
+    """Return the operations per token in the layers, by the rules at the head of this module."""
     inner = sum(matrix.used_numbers * (6 if matrix.name in found.trained else 4) for matrix in found.matrices)
-    # QKᵀ and the sum over V take 4 · length · width forward and twice that backward; causal attention needs half of it.
+    # QKᵀ and the sum over V take 4 · length · width forward and twice as much backward; causal attention takes half.
     by_position, shape = 12 if architecture_of(model) == "encoder" else 6, layer_sizes(model)
     attention = by_position * shape.layers * training.length * shape.width
     recomputed = 0.0
@@ -291,18 +306,18 @@ def _layer_operations(model: PreTrainedModel, found: _Counted, training: Trainin
 
 
 def _layer_activations(model: PreTrainedModel, found: _Counted, training: Training) -> int:
-    """Return how many numbers per token the layers keep for the backward pass, in bfloat16."""
+    """Return how many bfloat16 values per token the layers keep for the backward pass."""
     shape = layer_sizes(model)
-    width, attended = shape.width, shape.heads * shape.head_width  # the latter is that of attention
+    width, attended = shape.width, shape.heads * shape.head_width  # attended: the width of all attention heads together
     kept = sum(matrix.outputs * matrix.used for matrix in found.matrices) + shape.layers * attended
     with_gradient = [*found.adapted, *(matrix for matrix in found.matrices if matrix.name in found.trained)]
     if with_gradient:
         kept += _normalised(model, shape)
-        # The matrix at the end of a feed-forward network reads neither the width of the model nor that of attention.
+        # The last matrix of a feed-forward network is recognised by its input: it has neither of these two widths.
         ends = [each for each in with_gradient if each.outputs == width and each.inputs not in (width, attended)]
         kept += sum(matrix.inputs * matrix.used for matrix in ends)
         kept += len(found.adapted) * (training.lora_rank or 0)  # the outputs of A
-    if training.checkpoint_activations:  # the inputs of all layers, and all activations of one
+    if training.checkpoint_activations:  # the inputs of all layers, and all activations of one layer
         kept = shape.layers * width + kept // shape.layers
     return kept
 
@@ -316,13 +331,13 @@ def _optimiser_bytes(
     *,
     with_paged: bool,
 ) -> int:
-    """Return the bytes of the moments of all that is trained, with or without paged ones, and of its average."""
+    """Return the bytes of the moments, with or without paged moments, and of the average of all trained parameters."""
     muon_bytes = sum(bytes_of[matrix.name] for matrix in found.orthogonalised)
     states = muon_bytes  # its momentum
     if training.average is not None:
         states += trained_bytes
     if training.optimiser_state == FULL_STATE:
-        moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
+        moments = 3 if stage.optimiser == LOOKAHEAD else 2  # two moments of Adam; Lookahead adds slow weights
         return states + moments * (trained_bytes - muon_bytes)
     by_muon = {matrix.name for matrix in found.orthogonalised}
     numbers = [found.sizes[name] for name in found.trained_parameters if name not in by_muon]
@@ -332,15 +347,15 @@ def _optimiser_bytes(
 
 @dataclass(frozen=True)
 class _Matrix:
-    """A matrix [outputs × inputs] of a layer, or the matrices of several experts, some of which a token uses.
+    """A matrix [outputs × inputs] of a layer, or the stacked matrices of several experts.
 
     Attributes:
         name: Name of the parameter.
         outputs: Rows.
         inputs: Columns.
-        count: Number of experts; otherwise 1.
-        used: Number of experts that a token uses; otherwise 1.
-        parts: Number of matrices that Muon takes it for, along the outputs.
+        count: Number of experts; 1 without experts.
+        used: Number of experts that a token uses; 1 without experts.
+        parts: Number of matrices into which Muon splits it, along the outputs.
     """
 
     name: str
@@ -365,7 +380,7 @@ class _Matrix:
 
 
 def _moment_bytes(numbers: int, state: str, *, with_paged: bool) -> int:
-    """Return the bytes of both moments of a parameter in bitsandbytes, with or without those that may leave the GPU."""
+    """Return the bytes of both moments of a parameter in bitsandbytes; paged moments may leave the GPU."""
     is_small = "8-bit" in state and numbers >= _QUANTISED_FROM
     is_paged = "paged" in state and numbers >= _PAGED_FROM
     moment = numbers * (1 if is_small else _FLOAT32)
@@ -377,13 +392,13 @@ def _moment_bytes(numbers: int, state: str, *, with_paged: bool) -> int:
 
 
 def _normalised(model: PreTrainedModel, shape: LayerSizes) -> int:
-    """Return the numbers per token that all norms in the layers return, in bfloat16."""
+    """Return the number of values per token that all norms in the layers return; a float32 value counts twice."""
     numbers, uses = 0, {"q": shape.heads, "k": shape.key_heads}
     for block in repeated_blocks(model):
         for path, module in block.named_modules():
             weight = getattr(module, "weight", None)
             if isinstance(weight, nn.Parameter) and weight.ndim == 1:
-                # Those of queries and keys (q_norm, key_layernorm, …) may have the weights of one head, used for each.
+                # Norms of queries and keys (q_norm, key_layernorm, …) may share the weights of one head among all.
                 initial = path.rpartition(".")[-1][:1]
                 times = uses.get(initial, 1) if len(weight) == shape.head_width else 1
                 # LayerNorm returns float32.

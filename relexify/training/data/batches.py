@@ -1,7 +1,7 @@
-"""Batches of text in a fixed order that depends on the seed alone.
+"""Batches of text in a fixed order that depends only on the seed.
 
-Every sequence of a run has a position, from the first of the first step to the last of the last step. Its text and its
-masks follow from the position, so a run that was resumed, or is distributed over more devices, sees the same batches.
+The sequences of a run are numbered from the first step to the last. The number of a sequence, its position, determines
+its text and its masks. A run therefore sees the same batches after it is resumed, or on more devices.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Blocks:
     Args:
         packed: The text.
         tokenizer: Its tokenizer.
-        kind: Kind of the model: a decoder predicts the next token everywhere, an encoder masked tokens.
-        length: Tokens per sequence, special ones included.
+        kind: Kind of the model: a decoder predicts the next token everywhere, an encoder predicts masked tokens.
+        length: Tokens per sequence, including special tokens.
         masking: Share of the tokens that an encoder has to predict.
         seed: Seed of the order and of the masks.
 
@@ -108,10 +108,10 @@ class Blocks:
 
 @dataclass(frozen=True)
 class TwoTexts:
-    """Two languages in turn: even positions are of the first, odd positions of the second.
+    """Two languages in turn: even positions have text of the first language, odd positions text of the second.
 
-    Half of any even number of consecutive positions is of each language, so that a step sees the same sequences on any
-    number of devices.
+    An even number of consecutive positions always has both languages in equal parts, so a step sees the same sequences
+    on any number of devices.
 
     Attributes:
         first: Text of the first language.
@@ -120,21 +120,21 @@ class TwoTexts:
 
     first: Batches
     second: Batches
-    objectives = 1  # tokens of both count equally
+    objectives = 1  # a token counts the same in both languages
 
     @property
     def label_share(self) -> float:
-        """The larger one of the two shares of positions with a label."""
+        """The larger of the two texts' shares of positions with a label."""
         return max(self.first.label_share, self.second.label_share)
 
     def batch(self, positions: list[int]) -> Batch:
-        """Return inputs and labels: the rows of the first text, then those of the second."""
+        """Return inputs and labels: the rows of the first text, then the rows of the second."""
         ours, others = self.divide(positions)
         sides = [text.batch(side) for text, side in ((self.first, ours), (self.second, others)) if side]
         return {name: torch.cat([rows[name] for rows in sides]) for name in sides[0]}
 
     def divide(self, positions: list[int]) -> tuple[list[int], list[int]]:
-        """Return the positions in the first text, and those in the second, of rows at some positions of both."""
+        """Convert positions of this mixture to positions in the first text and positions in the second text."""
         even, odd = ([position // 2 for position in positions if position % 2 == side] for side in (0, 1))
         return even, odd
 
@@ -144,19 +144,19 @@ class MixedTexts(TwoTexts):
     """Two texts of one model in a fixed proportion, spread evenly over the positions.
 
     Attributes:
-        first: Text that a share of the positions have.
-        second: Text of all other positions.
-        share: That share, from 0 to 1.
+        first: The first text.
+        second: The second text.
+        share: Share of the positions that have the first text, from 0 to 1.
     """
 
     share: float
 
     def divide(self, positions: list[int]) -> tuple[list[int], list[int]]:
-        """Return the positions in the first text, and those in the second, of rows at some positions of both."""
+        """Convert positions of this mixture to positions in the first text and positions in the second text."""
         ours: list[int] = []
         others: list[int] = []
         for position in positions:
-            before = math.floor(position * self.share)  # positions of the first text up to this one
+            before = math.floor(position * self.share)  # how many earlier positions have the first text
             if math.floor((position + 1) * self.share) > before:
                 ours.append(before)
             else:
@@ -169,7 +169,7 @@ class Sequences(Dataset[Any]):
 
     Args:
         batches: The text.
-        first: Position of the first sequence of the stage in the run.
+        first: Position in the run of the stage's first sequence.
         count: Number of sequences of the stage.
     """
 
@@ -188,12 +188,12 @@ class Sequences(Dataset[Any]):
 
 
 class Masks:
-    """Dynamic masking: in every epoch, other tokens of a block are masked.
+    """Dynamic masking: in every epoch, different tokens of a block are masked.
 
-    Of the tokens to predict, 80 % are masked, 10 % replaced and 10 % kept, as in BERT. Unknown tokens are predicted
-    too, as in BERT and in scores: a model that never predicts them takes them for impossible. The collator of
-    transformers draws for a whole batch at once; here the random numbers of a sequence follow from its position, so
-    that masks do not depend on the number of devices.
+    As in BERT, 80 % of the tokens to predict are masked, 10 % replaced by a random token, and 10 % kept. Unknown tokens
+    are predicted too, as in BERT and in scores: otherwise, a model learns that they are impossible. The collator of
+    transformers draws random numbers for a whole batch; here, the position of a sequence determines its random numbers,
+    so masks do not depend on the number of devices.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, share: float, seed: int) -> None:
@@ -207,7 +207,7 @@ class Masks:
         """Return masked inputs and labels of rows [sequences × length] at some positions."""
         draws = torch.from_numpy(np.stack([self._draws(position, rows.shape[1]) for position in positions], axis=1))
         is_label = (draws[0] < self.share) & ~torch.isin(rows, self.special)
-        # The first decimal of a number chooses what is done, the others a random token.
+        # The first decimal of the number decides whether to mask, replace or keep; the others select a random token.
         random_tokens = ((draws[1] * 10) % 1 * self.tokens).long()
         inputs = torch.where(is_label & (draws[1] >= 0.9), random_tokens, rows)
         inputs = inputs.masked_fill(is_label & (draws[1] < 0.8), self.mask)
@@ -220,7 +220,7 @@ class Masks:
 
 
 def _unpredicted(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """Return the ids of the special tokens, but not that of the unknown token, unless it has another role as well."""
+    """Return the ids of the special tokens, without the unknown token unless it also has another role."""
     roles = ("bos", "eos", "sep", "pad", "cls", "mask")
     others = {getattr(tokenizer, f"{role}_token_id", None) for role in roles}
     return set(tokenizer.all_special_ids) - ({tokenizer.unk_token_id} - others)

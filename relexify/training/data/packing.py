@@ -33,7 +33,7 @@ TOKENS_FILE, SUMMARY_FILE = "tokens.bin", "packed.json"
 _BATCH_BYTES = 1_000_000
 """Bytes of text that are tokenized at once."""
 _SHARD = 16
-"""Batches in a shard, which one of several processes on several hosts tokenizes."""
+"""Batches in a shard: the unit of work that processes, possibly on several hosts, divide among themselves."""
 _KIND, _REVISION = "packed-text", 2
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ class PackedText:
         tokens: The ids of all paragraphs, one after the other: a read-only memory map.
         separator: The id that ends every paragraph.
         paragraphs: Number of paragraphs.
-        bytes: UTF-8 bytes of their text, and one more for every separator.
-        left_out: Number of paragraphs that were left out because they are in the held-out text.
+        bytes: UTF-8 bytes of their text, plus one for each separator.
+        left_out: Number of paragraphs that were left out because the held-out text has them.
         name: Fingerprint of text, tokenizer and separator; the same name means the same tokens.
     """
 
@@ -63,7 +63,7 @@ class PackedText:
         return len(self.tokens)
 
     def blocks(self, length: int) -> int:
-        """Return the number of blocks of `length` tokens, each with one more token after it as its last label.
+        """Return the number of blocks of `length` tokens; the token after a block is its last label.
 
         Block `i` is `tokens[i * length : (i + 1) * length + 1]`.
 
@@ -77,7 +77,7 @@ class PackedText:
 
 @dataclass
 class _Summary:
-    """Counts of the tokens in a file, written next to them; as in `PackedText`."""
+    """The counts of a `PackedText`, written next to its tokens."""
 
     dtype: str
     separator: int
@@ -93,7 +93,7 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
     Args:
         corpus: The text.
         tokenizer: The tokenizer; it is not changed.
-        excluding: Held-out text, whose paragraphs are left out of the corpus.
+        excluding: Held-out text; its paragraphs are left out of the corpus.
 
     Raises:
         InputError: The text cannot be read, or it is empty.
@@ -112,12 +112,12 @@ def pack(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpu
 def pack_share(
     corpus: Corpus, tokenizer: PreTrainedTokenizerBase, *, excluding: Corpus | None = None, rank: int, ranks: int
 ) -> None:
-    """Tokenize the share of one of several processes, which may run on several hosts that share the cache.
+    """Tokenize the share of one of several processes, which may run on several hosts with a common cache.
 
-    Every process reads the whole text, and tokenizes each `ranks`-th shard of it into a file in the cache. One of them
-    calls `pack` when all have finished, which joins the shards, and tokenizes those that it does not find. So a process
-    that was killed, another number of processes, and hosts that do not share a cache change nothing but the time. The
-    first shard is always left to `pack`, so that nothing is written for a small text.
+    Every process reads the whole text, and tokenizes each `ranks`-th shard of it into a file in the cache. When all
+    have finished, one of them calls `pack`, which joins the shards and tokenizes missing shards itself. Therefore, a
+    killed process, another number of processes, or hosts without a common cache change only the time. The first shard
+    is always left to `pack`, so that nothing is written for a small text.
 
     Args:
         corpus: As for `pack`.
@@ -131,7 +131,7 @@ def pack_share(
         VocabularyError: The tokenizer has no token to end a paragraph with.
     """
     plan = _make_plan(corpus, tokenizer, excluding)
-    with suppress(OSError):  # a cache that cannot be searched
+    with suppress(OSError):  # the cache cannot be searched
         if entry_path(_KIND, plan.key).exists():
             return
     numbers: deque[int] = deque()
@@ -147,20 +147,20 @@ def pack_share(
     try:
         for number, parts in groupby(tokenized, key=itemgetter(0)):
             plan.write_shard(number, np.concatenate([tokens for _, tokens in parts]))
-    except OutputError as error:  # a cache that cannot be written, which `pack` reports
+    except OutputError as error:  # the cache cannot be written; `pack` will report it
         logger.debug("no shards of packed text are kept (%s)", error)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is tokenized, how, and where.
+    """A text, how to tokenize it, and where to write the tokens.
 
     Attributes:
         corpus: The text.
         excluding: Held-out text.
         tokenize: Tokenizes a batch.
         key: Everything that the tokens depend on.
-        shards: Tokens that several processes have written.
+        shards: Shards of tokens that several processes have written.
     """
 
     corpus: Corpus
@@ -174,7 +174,7 @@ class _Plan:
         self.shards.write(f"{number:06}", tokens.tobytes())
 
     def read_shard(self, number: int) -> np.ndarray | None:
-        """Return the tokens of a shard; None if it is not there, or damaged."""
+        """Return the tokens of a shard; None if it is missing or damaged."""
         tokens = self.shards.read(f"{number:06}")
         return None if tokens is None else np.frombuffer(tokens, self.tokenize.dtype)
 
@@ -201,7 +201,7 @@ def _write(folder: Path, plan: _Plan) -> None:
     summary = _Summary(plan.tokenize.dtype, plan.tokenize.separator)
 
     def untokenized(batches: Iterable[list[str]]) -> Iterator[list[str] | np.ndarray]:
-        """Yield the tokens of a shard that is there instead of its batches."""
+        """Yield the tokens of each shard that was written, and the batches of each missing shard."""
         for number, shard in _iterate_shards(batches):
             tokens = plan.read_shard(number)
             if tokens is None:
@@ -215,19 +215,23 @@ def _write(folder: Path, plan: _Plan) -> None:
             summary.tokens += len(tokens)
     if excluding is not None and not summary.paragraphs:
         raise InputError(
-            f"{corpus.name} has no text but that of {excluding.name}: give other text to train on or to hold out"
+            f"all text of {corpus.name} is also in {excluding.name}: give other text to train on or to hold out"
         )
     if summary.tokens == summary.paragraphs:  # nothing but separators
         raise InputError(f"the tokenizer finds no tokens in {corpus.name}: give text in a script that it knows")
     if excluding is not None and summary.left_out:
         logger.info(
-            "%d paragraphs of %s were left out: %s has them", summary.left_out, corpus.name, excluding.name, extra=ONCE
+            "%d paragraphs of %s were left out, because %s has them too",
+            summary.left_out,
+            corpus.name,
+            excluding.name,
+            extra=ONCE,
         )
     (folder / SUMMARY_FILE).write_text(json.dumps(asdict(summary)))
 
 
 def _iterate_batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterator[list[str]]:
-    """Yield the paragraphs to keep, about a megabyte at a time, so that long ones do not fill the memory."""
+    """Yield the paragraphs to keep, in batches of about a megabyte, so that long paragraphs do not fill the memory."""
     excluding = _read(plan.excluding) if plan.excluding else ()
     held_out = frozenset(paragraph_digest(make_encodable(line)) for line in excluding)
     texts: list[str] = []
@@ -252,7 +256,7 @@ def _iterate_batches(plan: _Plan, summary: _Summary, advance: Advance) -> Iterat
 
 
 def _iterate_shards(batches: Iterable[list[str]]) -> Iterator[tuple[int, Iterator[list[str]]]]:
-    """Yield the number of each shard and its batches; those that are not taken are read all the same, and counted."""
+    """Yield the number of each shard and its batches; batches that the caller skips are still read and counted."""
     for number, shard in groupby(enumerate(batches), key=lambda batch: batch[0] // _SHARD):
         yield number, (texts for _, texts in shard)
 

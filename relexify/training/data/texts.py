@@ -35,8 +35,8 @@ class TrainingData:
         batches: Sequences to train on.
         held_out: Text to score on, by language; the key is None for a model with one language.
         kind: Kind of the model.
-        count: Number of different sequences; None if it is not known.
-        new_sequences: Number of sequences before any text is seen for the second time; None if it is not known.
+        count: Number of different sequences; None if unknown.
+        new_sequences: Number of sequences before any text is seen for the second time; None if unknown.
         takes_language: Whether the model must be given the language of a held-out text.
     """
 
@@ -55,7 +55,7 @@ class LanguageData:
     Attributes:
         blocks: Sequences to train on.
         held_out: Text to score on.
-        identity: Changes with text, held-out text and tokenizer.
+        identity: Identifies text, held-out text and tokenizer.
     """
 
     blocks: Blocks
@@ -72,8 +72,10 @@ def training_data(
 ) -> tuple[TrainingData, dict[str, Any]]:
     """Open the text of one language, or of two if the options name text of the source language.
 
+    Arguments as for `language_data`.
+
     Returns:
-        The data, and what the result of the training depends on because of it; arguments as for `language_data`.
+        The data, and what identifies it, because the result of the training depends on it.
     """
     kind = architecture_of(model)
     if training.source_corpus is None:
@@ -91,7 +93,7 @@ def training_data(
         held_out_option="source_held_out",
     )
     share = training.source_share
-    # Sequences of both texts until each one of a text has been seen once.
+    # How many sequences of the mixture it takes to see every sequence of the one text once, and of the other.
     until_target = target.blocks.count / (1 - share)
     until_source = source.blocks.count / share if share else math.inf
     data = TrainingData(
@@ -118,13 +120,13 @@ def language_data(
     """Open text to train on and text to score on; the two never overlap.
 
     Args:
-        model: The model that reads it.
+        model: The model that reads the text.
         tokenizer: The tokenizer of the model.
-        corpus: Text to train on, whatever `Corpus.open` takes.
+        corpus: Text to train on; anything that `Corpus.open` accepts.
         held_out: Text to score on; if None, one line in 100 of the corpus is held out.
         training: The options.
-        language: Its name in the log, if there are several.
-        held_out_option: The name of the option that gives the text to score on, for messages.
+        language: Name of the language for the log, if there are several.
+        held_out_option: Name of the option for the text to score on, for messages.
     """
     train_text, kept = _both_sides(corpus, held_out)
     windows = held_out_data(model, tokenizer, kept, training, option=held_out_option)
@@ -142,9 +144,10 @@ def language_data(
 
 
 def share_packing(tokenizer: PreTrainedTokenizerBase, corpus: TextSource, held_out: TextSource | None) -> None:
-    """Let the processes that were started together tokenize the text of `language_data`, each a share of it.
+    """Tokenize this process's share of the text of `language_data`, if several processes were started together.
 
-    They all call it, and then `language_data`, the first of them before the others. Arguments as for `language_data`.
+    All processes call this function; then they call `language_data`, the first process before the others. Arguments as
+    for `language_data`.
     """
     processes = started_processes()
     if processes.num_processes == 1:
@@ -163,7 +166,7 @@ def held_out_data(
     *,
     option: str = "held_out",
 ) -> HeldOut:
-    """Return as much of a held-out text as the options say; arguments as for `language_data`."""
+    """Return the part of a held-out text that the options request; arguments as for `language_data`."""
     text, device = Corpus.open(held_out), "cuda" if torch.cuda.is_available() else "cpu"
     report_sample_size(text, training.held_out_bytes, device)
     warn_about_short_sample(text, training.held_out_bytes, option)

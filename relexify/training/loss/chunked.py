@@ -1,8 +1,8 @@
-"""The loss of a large vocabulary without all logits: output head and cross entropy together, in chunks of positions.
+"""The loss over a large vocabulary without all logits: output head and cross entropy together, in chunks of positions.
 
-The logits of 64 × 512 tokens over 32,000 words take four gigabytes in float32, and as much again for their gradient.
-Here the logits of a chunk live only until the gradients of the chunk are known. That is during the forward pass, since
-the loss is the end of all computation. No product is computed twice.
+The logits of 64 × 512 tokens over a vocabulary of 32,000 take four gigabytes in float32, and their gradient as much
+again. Here, the logits of a chunk are freed as soon as the gradients of the chunk are computed. This is possible in the
+forward pass, because nothing but a scalar factor follows the loss. No product is computed twice.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from relexify.pretrained.architecture import IGNORED
 __all__ = ["CHUNK", "ChunkLoss", "chunked_loss", "dense_chunk_loss", "labelled_positions"]
 
 CHUNK = 4_096
-"""Positions of a chunk, at most."""
+"""Maximum number of positions of a chunk."""
 _MULTIPLE = 64
-"""Fixed numbers of positions are multiples of this, which suits matrix products on a GPU."""
+"""A fixed number of positions is a multiple of this, because matrix products on a GPU are faster then."""
 
 ChunkLoss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
 """Returns the summed loss of a chunk from its hidden states [n × d], weight and bias of the head, and labels [n]."""
@@ -40,23 +40,23 @@ def dense_chunk_loss(
 def labelled_positions(
     hidden: torch.Tensor, labels: torch.Tensor, label_share: float, *, fixed: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Select the positions that have a label; at all others the head of a masked language model has nothing to do.
+    """Select the positions that have a label; a masked language model does not need its head at the others.
 
     Args:
         hidden: Input of the head [… × d].
-        labels: Tokens to predict, `IGNORED` where there is none [same … as `hidden`].
+        labels: Tokens to predict, `IGNORED` at positions without a label [same … as `hidden`].
         label_share: Expected share of positions with a label.
-        fixed: Return a number of positions that follows from the shape alone, as compiled code and CUDA graphs need
-            it: ten standard deviations more than expected, the last of them without a label.
+        fixed: Select a number of positions that depends only on the shape, as compiled code and CUDA graphs require:
+            the expected number of labels plus ten standard deviations. Surplus positions come last, without a label.
 
     Returns:
-        The selected positions [n × d], their labels [n], and a number to add to the loss: 0, or NaN if there were more
-        labels than positions, so that no label is ever lost silently.
+        The hidden states at the selected positions [n × d], their labels [n], and a number to add to the loss: 0, or
+        NaN if there were more labels than positions, so that no label is lost silently.
     """
     flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
     has_label = targets != IGNORED
     if not fixed:
-        # One position at least, without a label, so that the loss has a gradient (of zero).
+        # If there is no label, select one position without a label, so that the loss has a gradient (of zero).
         positions = has_label.nonzero().squeeze(1) if has_label.any() else targets.new_zeros(1)
         return flat.index_select(0, positions), targets[positions], torch.zeros((), device=flat.device)
     expected = len(targets) * label_share
@@ -64,7 +64,7 @@ def labelled_positions(
     likely = expected + 10 * sqrt(expected * (1 - label_share))
     count = min(max(ceil(likely / _MULTIPLE), 1) * _MULTIPLE, len(targets))
     rank = has_label.cumsum(0)
-    # Whatever has no label, or comes after `count` labels, is written to a last slot that is cut off.
+    # Positions without a label, and those after the first `count` labels, go to an extra last slot that is cut off.
     slots = torch.where(has_label, rank - 1, count).clamp(max=count)
     every_position = torch.arange(len(targets), device=targets.device)
     positions = targets.new_zeros(count + 1).scatter(0, slots, every_position)[:count]
@@ -86,10 +86,10 @@ def chunked_loss(
 
     Args:
         hidden: Input of the head [… × d].
-        weight: Weight of the head [V × d], or whatever `loss` takes.
+        weight: Weight of the head [V × d], or another tensor that `loss` accepts.
         bias: Bias of the head [V], if it has one.
-        labels: Tokens to predict, `IGNORED` where there is none [same … as `hidden`].
-        chunk: Positions at a time.
+        labels: Tokens to predict, `IGNORED` at positions without a label [same … as `hidden`].
+        chunk: Number of positions of a chunk.
         loss: Computes the loss of a chunk.
     """
     flat, targets = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
@@ -122,7 +122,7 @@ class _ChunkedLoss(torch.autograd.Function):
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             with torch.enable_grad():
-                # The chunk has a graph of its own, which is freed with its logits.
+                # The chunk has its own autograd graph, which is freed together with its logits.
                 states = hidden[part].detach().requires_grad_(needed[0])
                 own_weight = weight.detach().requires_grad_(needed[1])
                 own_bias = None if bias is None else bias.detach().requires_grad_(needed[2])
@@ -130,7 +130,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 leaves = [leaf for leaf in (states, own_weight, own_bias) if leaf is not None and leaf.requires_grad]
                 found = torch.autograd.grad(nats, leaves)
             total = total + nats.detach()
-            # Every chunk has its own rows of the gradient of `hidden`; those of weight and bias are summed up.
+            # Each chunk fills its own rows of the gradient of `hidden`; gradients of weight and bias are summed.
             sums = [None if gradients[0] is None else gradients[0][part], *gradients[1:]]
             for sum_, gradient in zip((each for each in sums if each is not None), found, strict=True):
                 sum_.add_(gradient)
@@ -140,7 +140,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outputs: torch.Tensor) -> Any:
         if ctx.gradients is None:
-            raise RuntimeError("the gradients of this loss were used already: compute it again")
-        # Scaled in place and given away, so that no copy of the gradient of the head is made.
+            raise RuntimeError("backward was already called for this loss: compute the loss again")
+        # Scale in place and keep no reference, so that the gradient of the head is never copied.
         gradients, ctx.gradients, scale = ctx.gradients, None, outputs[0]
         return (*(None if each is None else each.mul_(scale) for each in gradients), None, None, None)

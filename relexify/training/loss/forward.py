@@ -1,10 +1,10 @@
-"""Let a model return its loss instead of logits.
+"""Make a model return its loss instead of logits.
 
 Inside `loss_forward`, the forward of a model takes inputs and labels (label i belongs to position i: nothing is
 shifted) and returns the summed negative log likelihood. The output head is deferred: it is computed together with the
-loss, chunk by chunk, so that the logits are never in memory as a whole. If requested, the layers are compiled one by
-one, which is as fast as compiling the whole model and takes a tenth of the time. Since the loss is computed inside the
-forward, wrappers for several devices see an ordinary model.
+loss, chunk by chunk, so that the logits are never in memory as a whole. If requested, layers are compiled one by one:
+the result is as fast as with the whole model compiled, and compilation takes a tenth of the time. Because the loss is
+computed inside the forward, wrappers for several devices see an ordinary model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from relexify.training.protocol import ChunkedHead, JointModel, MultiHeadModel, 
 __all__ = ["loss_forward", "repeated_blocks", "whole_sequences"]
 
 COMPILED_CHUNK = 32_768
-"""Positions of a chunk, at most, if the loss is compiled: its logits are then never in memory in float32."""
+"""Maximum number of positions of a chunk if the loss is compiled: its logits are then never in memory in float32."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,16 +47,17 @@ def loss_forward(
     label_share: float = 1.0,
     objectives: int = 1,
 ) -> Iterator[None]:
-    """Let a language model return the summed loss of its labels, in nats.
+    """Make a language model return the summed loss of its labels, in nats.
 
-    Everything else that a batch contains is passed to the model. Labels of whole rows, such as those of next sentences,
-    count as in BERT: their mean over the rows is added to the mean over the tokens.
+    All other entries of a batch are passed to the model. Labels of whole rows, such as BERT's next-sentence labels,
+    count as in BERT: their mean loss over the rows is added to the mean loss over the tokens.
 
     Args:
-        model: A decoder or a masked language model, or one with methods of `relexify.training.protocol`.
+        model: A decoder or a masked language model, or a model with methods of `relexify.training.protocol`.
         compiled: Compile its layers and the loss.
-        stream: The type that embeddings are passed to the first layer in, such as bfloat16; theirs by default.
-        label_share: Share of the positions that have labels; below 1, the head works at those positions alone.
+        stream: The dtype in which embeddings enter the first layer, such as bfloat16; by default, their own.
+        label_share: Share of the positions that have labels; if below 1, the head is computed only at positions with
+            labels.
         objectives: Number of objectives that the rows of a training batch alternate between; if more than 1, the
             result has one sum for each [objectives].
     """
@@ -72,7 +73,7 @@ def loss_forward(
             yield
         return
     members = model.loss_members()
-    deferred = [_head_can_be_deferred(member) for member in members]  # before layers that they share are compiled
+    deferred = [_head_can_be_deferred(member) for member in members]  # tested before their shared layers are compiled
     with ExitStack() as stack:
         for member, is_deferred in zip(members, deferred, strict=True):
             loss = _member_loss(
@@ -92,7 +93,7 @@ def loss_forward(
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the layers of a model: the members of its outermost lists of modules of one class."""
+    """Return the layers of a model: the members of each outermost `ModuleList` whose members have the same class."""
     found: list[nn.Module] = []
     inside: set[nn.Module] = set()
     for module in model.modules():
@@ -106,13 +107,13 @@ def repeated_blocks(model: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def whole_sequences() -> Iterator[None]:
-    """Replace two functions of transformers that look for several sequences in one.
+    """Replace two functions of transformers that look for several packed sequences in one row.
 
     Packed blocks have no padding; padded batches bring their own mask. Without a mask, transformers reads the positions
-    to find out whether several sequences were packed into one, which waits for the GPU in every step. While a CUDA
-    graph is recorded, where nothing can be read, it writes out a causal mask, with which fast attention cannot be used.
-    Packed blocks attend across their whole length, so neither is needed here. The functions are replaced only while a
-    model is called.
+    to detect rows that contain several sequences, which synchronises with the GPU in every step. While a CUDA graph is
+    recorded, positions cannot be read; transformers then creates a causal mask, which rules out fast attention. Packed
+    blocks attend across their whole length, so neither is needed here. The functions are replaced only while a model is
+    called.
     """
     replaced = _replaced_functions()
     for module, name, _, stand_in in replaced:
@@ -134,12 +135,12 @@ def _member_loss(
     objectives: int,
     is_deferred: bool,
 ) -> Iterator[None]:
-    """Let a single model return its summed loss; arguments as for `loss_forward`, and whether its head is deferred."""
+    """Make a single model return its summed loss; arguments as for `loss_forward`, and whether its head is deferred."""
     loss = _SummedLoss(
         model, compiled=compiled, label_share=label_share, objectives=objectives, is_deferred=is_deferred
     )
 
-    # Not a bound method of `loss`: accelerate would bind that to the model.
+    # A function, because accelerate would bind a bound method of `loss` to the model again.
     def forward(input_ids: torch.Tensor, labels: torch.Tensor, **batch: Any) -> torch.Tensor:
         return loss(input_ids, labels, **batch)
 
@@ -156,7 +157,7 @@ def _member_loss(
                 model.config.use_cache = False
             yield
         finally:
-            # Remove what was put on the instances; the methods of their classes are in effect again.
+            # Remove the attributes from the instances, which makes the methods of their classes effective again.
             _restore_forward(model)
             for module in loss.heads:
                 vars(module).pop("forward", None)
@@ -168,7 +169,7 @@ def _member_loss(
 
 @contextmanager
 def _streaming(model: PreTrainedModel, stream: torch.dtype | None) -> Iterator[None]:
-    """Let the input embedding of a model return its rows in another dtype, if one is given."""
+    """Make the input embedding of a model return its rows in another dtype, if one is given."""
     if stream is None:
         yield
         return
@@ -210,14 +211,16 @@ class _SummedLoss:
         self.heads: dict[nn.Module, _DeferredHead] = {}
         if not is_deferred:
             logger.info(
-                "%s changes the output of its head: its logits are kept whole", type(model).__name__, extra=ONCE
+                "%s changes the output of its head, so all logits of a batch are kept in memory",
+                type(model).__name__,
+                extra=ONCE,
             )
             return
         for module in model.loss_heads() if self.has_several_heads else [model.get_output_embeddings()]:
             head = chunked_head(module)
             if head is None:
                 raise TypeError(f"an output head is a {type(module).__name__}, which has no chunk_loss")
-            # Only once, since it may take long to find the number of positions.
+            # Computed only once, because it may take long.
             chunk = head.chunk_positions(COMPILED_CHUNK if compiled else CHUNK)
             self.heads[module] = _DeferredHead(module, head, head.chunk_loss(compiled=compiled), chunk)
 
@@ -239,7 +242,7 @@ class _SummedLoss:
         row_loss: torch.Tensor | None = self.model.row_loss(output, **batch) if self.has_row_labels else None
         if row_loss is None:
             return nats
-        # The Trainer divides by the number of labels; times that number, it is BERT's sum of two means.
+        # The Trainer divides the total by the number of labels. Multiplied by it here, the row loss counts as a mean.
         return nats + (labels != IGNORED).sum() * row_loss
 
     def _rows_loss(self, hidden: torch.Tensor, parts: list[tuple[nn.Module | None, torch.Tensor]]) -> torch.Tensor:
@@ -252,7 +255,7 @@ class _SummedLoss:
             if self.label_share == 1 and len(self.heads) == 1:
                 losses.append(self.heads[module].nats(hidden, labels))
                 continue
-            # With several heads, how many labels each of them has varies too much for a fixed number, unless compiled.
+            # With several heads, the number of labels per head varies too much to fix it, unless compilation needs it.
             is_fixed = self.compiled or (hidden.device.type == "cuda" and len(self.heads) == 1)
             found, found_labels, missed = labelled_positions(hidden, labels, self.label_share, fixed=is_fixed)
             losses.append(self.heads[module].nats(found, found_labels) + missed)
@@ -261,22 +264,23 @@ class _SummedLoss:
 
 def _restore_forward(model: PreTrainedModel) -> None:
     vars(model).pop("forward", None)
-    vars(model).pop("_original_forward", None)  # where accelerate, which wraps `forward` too, keeps it
+    vars(model).pop("_original_forward", None)  # accelerate also wraps `forward`, and keeps the original here
 
 
 def _head_can_be_deferred(model: PreTrainedModel) -> bool:
-    """Whether the logits are exactly what the head returns for its input; tested with a few tokens.
+    """Whether the logits are exactly the output of the head; tested with a few tokens.
 
-    Some models scale or cap what the head returns, and their logits must be kept whole. Three forward passes find out.
-    The first is the ordinary one. In the second, the head returns its input; applied to that, it must give the logits
-    of the first. In the third, the head returns logits from -1,000 to 1,000, which must come out unchanged: the small
-    ones of the first two would look the same after a cap of 30, within the tolerance of the comparison.
+    Some models scale or cap the output of their head; for these, the head cannot be deferred. Three forward passes
+    test this. The first is an ordinary pass. In the second, the head returns its input; the head applied to this input
+    must give the logits of the first pass. In the third, the head returns logits from -1,000 to 1,000, which the model
+    must not change. This detects a cap of 30, for example: it would change the small logits of the first two passes
+    less than the tolerance of the comparison.
     """
     head = model.get_output_embeddings()
     if chunked_head(head) is None:
         return False
     try:
-        # Parameters of several number formats only work together as they do in training.
+        # Parameters of several dtypes work together only under autocast, as in training.
         is_mixed = len({parameter.dtype for parameter in model.parameters()}) > 1
         with (
             evaluating(model),
@@ -293,7 +297,7 @@ def _head_can_be_deferred(model: PreTrainedModel) -> bool:
             steep = torch.linspace(-1e3, 1e3, head.out_features).to(whole).expand(*tokens.shape, -1)
             vars(head)["forward"] = lambda hidden: steep
             is_untouched = torch.equal(model(input_ids=tokens).logits.to(steep), steep)
-    except RuntimeError:  # shapes that do not fit: something is done to the logits
+    except RuntimeError:  # shapes do not match, so the model changes the output of the head
         return False
     finally:
         vars(head).pop("forward", None)
@@ -307,7 +311,7 @@ def _identity(hidden: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def _replaced_functions() -> tuple[tuple[ModuleType, str, Callable[..., Any], Callable[..., Any]], ...]:
-    """Return module, name, function and replacement; warn once if transformers has no such function any more."""
+    """Return module, name, function and replacement; warn once if transformers no longer has such a function."""
     found = []
     for module, name, stand_in in (
         (masking_utils, "find_packed_sequence_indices", lambda position_ids: None),

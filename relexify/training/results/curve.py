@@ -1,4 +1,4 @@
-"""Held-out scores along a training, by step."""
+"""Held-out scores during training, by step."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Measurement:
     """Held-out scores at one step.
 
     Attributes:
-        step: Finished steps, over all stages.
-        tokens: Tokens seen so far.
+        step: Number of finished steps, over all stages.
+        tokens: Number of tokens seen so far.
         stage: The stage that was running.
-        bits_per_byte: Comparable across tokenizers.
-        perplexity: Per token; for a masked language model, the pseudo-perplexity.
-        loss: Mean training loss, in nats per token, since the last measurement; None before the first step. With two
-            objectives, the sum of theirs.
-        by_language: With two languages, the bits per byte of each, of the target language last; `bits_per_byte` is
-            their mean, and `perplexity` the geometric mean of theirs.
+        bits_per_byte: The score; it is comparable across tokenizers. With two languages, the mean of both.
+        perplexity: Perplexity per token; for a masked language model, the pseudo-perplexity. With two languages, the
+            geometric mean of both.
+        loss: Mean training loss since the last measurement, in nats per token; None before the first step. With two
+            objectives, the sum of both losses.
+        by_language: With two languages, the bits per byte of each, the target language last.
     """
 
     step: int
@@ -55,27 +55,27 @@ class Curve:
 
     @classmethod
     def of(cls, points: Iterable[Measurement]) -> Curve:
-        """Return a curve of measurements in any order; of two at the same step the later one counts."""
+        """Return a curve of measurements in any order; of two measurements at the same step, the later is kept."""
         return cls(tuple(point for _, point in sorted({point.step: point for point in points}.items())))
 
     @property
     def first(self) -> Measurement:
-        """Before training."""
+        """The measurement before training."""
         return self.points[0]
 
     @property
     def last(self) -> Measurement:
-        """At the end."""
+        """The measurement at the end."""
         return self.points[-1]
 
     @property
     def best(self) -> Measurement:
-        """The lowest bits per byte; the earliest of equals. NaN counts as the worst."""
+        """The measurement with the lowest bits per byte; the earliest if several are equal. NaN counts as the worst."""
         return min(self.points, key=lambda point: (math.isnan(point.bits_per_byte), point.bits_per_byte))
 
     @property
     def by_language(self) -> dict[str, Curve]:
-        """The curve of each language, that of the target language first; with one language, this one, named ''."""
+        """The curve of each language, target language first; with one language, this curve under the name ''."""
         return {
             name: Curve(tuple(replace(point, bits_per_byte=(point.by_language or {})[name]) for point in self.points))
             for name in reversed(list(self.first.by_language or ()))
@@ -83,7 +83,7 @@ class Curve:
 
     @property
     def target(self) -> Curve:
-        """The curve of the target language; with one language, this one."""
+        """The curve of the target language; with one language, this curve."""
         return next(iter(self.by_language.values()))
 
     def at(self, step: int) -> Measurement:

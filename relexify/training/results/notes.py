@@ -1,4 +1,4 @@
-"""What a training writes into `relexify.json`."""
+"""The entries that a training writes into `relexify.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a training, and how it is found again in the folder of the trained model."""
+"""The result of a training, and how to load it from the folder of the trained model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relexify.training.results.curve import Curve
 __all__ = ["CURVE_FILE", "TrainingResult", "load_result", "new_text_steps", "selected_step"]
 
 CURVE_FILE = "training.json"
-"""The curve, in the folder of a trained model."""
+"""The file with the curve, in the folder of a trained model."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class TrainingResult:
     Attributes:
         output: The folder with the trained model.
         curve: Scores on held-out text.
-        selected: The step whose parameters were kept: the last, or the best one.
+        selected: The step whose parameters were kept: the last step or the best one.
         tokens: Number of tokens seen.
-        seconds: Wall-clock time of the call that finished it, with loading, compilation, scoring and saving.
-        tokens_per_second: Speed of training alone, in that call; None if it was too short to measure it.
-        resumed: Whether that call continued what earlier ones had begun, whose time is not known.
-        new_text_steps: Steps before any text is seen for the second time; 0 if it is not known.
+        seconds: Wall-clock time of the call that finished the training, with loading, compilation, scoring and saving.
+        tokens_per_second: Speed of that call without scoring; None if it was too short to be measured.
+        resumed: Whether that call resumed a training; the time of earlier calls is unknown.
+        new_text_steps: Number of steps before any text is seen for the second time; 0 if unknown.
     """
 
     output: Path
@@ -45,7 +45,7 @@ def load_result(output: Path) -> TrainingResult:
     """Return the result of an earlier training, with the time and speed of the call that finished it.
 
     Raises:
-        InputError: The folder's curve, or its note of the training, is missing or damaged.
+        InputError: The folder's curve, or the entry `training` of its notes, is missing or damaged.
     """
     curve, notes = Curve.load(output / CURVE_FILE), read_entry(output, "training")
     return TrainingResult(
@@ -61,12 +61,12 @@ def load_result(output: Path) -> TrainingResult:
 
 
 def new_text_steps(notes: Mapping[str, Any]) -> int:
-    """Return the steps of a training before any text was seen twice, by its `relexify.json`; 0 if it is not known."""
+    """Return the number of steps before any text was seen twice, as noted in `relexify.json`; 0 if unknown."""
     steps: int = (notes.get("training") or {}).get("new_text_steps", 0)
     return steps
 
 
 def selected_step(notes: Mapping[str, Any], curve: Curve) -> int:
-    """Return the step whose parameters a trained model has, by its `relexify.json`; without a note, the last one."""
+    """Return the step whose parameters were kept, as noted in `relexify.json`; without a note, the last step."""
     step: int = (notes.get("training") or {}).get("selected_step", curve.last.step)
     return step

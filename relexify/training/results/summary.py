@@ -1,4 +1,4 @@
-"""The result of a training in words and tables: held-out scores along the way, the effort, and a verdict."""
+"""The result of a training in words and tables: held-out scores during training, the effort, and a verdict."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ from relexify.training.results.result import TrainingResult
 __all__ = ["FEWEST_TOKENS", "TrainingVerdict", "curve_table", "judge_training", "summarise_training"]
 
 MAX_ROWS = 12
-"""Rows of a training curve that are shown."""
+"""About how many rows of a training curve are shown."""
 LEAST_TRAINING_GAIN = 0.01
-"""Bits per byte that count as a gain, or as a loss, of a training."""
+"""A change of this many bits per byte counts as better or worse."""
 FEWEST_TOKENS = 10_000
-"""Tokens of training below which scores, and the order of several trainings, say nothing about longer ones: 20 steps of
-`relexify advise`. A choice."""
+"""After fewer tokens, scores do not predict the result of a longer training, nor the order of several trainings. A
+choice: 20 steps of `relexify advise`."""
 
 Outcome = Literal["improving", "short", "finished", "overfitted", "unstable", "worse"]
 
 
 @dataclass(frozen=True)
 class TrainingVerdict:
-    """Whether a training helped, and whether more of it would.
+    """Whether a training helped, and whether a longer one would help more.
+
+    Differences below `LEAST_TRAINING_GAIN` do not count. The outcome is one of:
+
+    - `improving`: scores were still improving at the end.
+    - `short`: scores did not become worse, but the training saw fewer than `FEWEST_TOKENS` tokens.
+    - `finished`: scores no longer improved, or they became worse again and the best step was kept.
+    - `overfitted`: scores became worse again, and the last step was kept.
+    - `unstable`: as `overfitted`, but no text was seen twice.
+    - `worse`: scores became worse, and were never better than before training.
 
     Attributes:
-        outcome: `improving`, if scores were still improving when it ended; `short`, if they had not become worse, but
-            it has seen fewer than `FEWEST_TOKENS`; `finished`, if they were not improving, or if they became worse
-            again and the best step was kept; `overfitted`, if they did and it was not; `unstable`, if no text had been
-            seen twice then; `worse`, if they became worse and never were better than before. Differences below
-            `LEAST_TRAINING_GAIN` do not count.
+        outcome: The outcome.
         headline: The outcome in a sentence.
         details: Further sentences: the scores, and what to do next.
     """
@@ -48,12 +53,12 @@ class TrainingVerdict:
 
 
 def judge_training(curve: Curve, selected: int, *, new_text_steps: int = 0) -> TrainingVerdict:
-    """Judge a training by its scores on held-out text; with two languages, by those of the target language.
+    """Judge a training by its scores on held-out text; with two languages, by the scores of the target language.
 
     Args:
         curve: The scores.
         selected: The step whose parameters were kept.
-        new_text_steps: Steps before any text was seen for the second time; 0 if it is not known.
+        new_text_steps: Number of steps before any text was seen for the second time; 0 if unknown.
     """
     (language, target), *others = curve.by_language.items()
     text = f"Held-out text ({language})" if language else "Held-out text"
@@ -109,7 +114,7 @@ def _judge(curve: Curve, selected: int, text: str, *, is_new_text: bool) -> Trai
     if earlier is not first:
         scores += f" and {earlier.bits_per_byte:.3f} at step {earlier.step:,}"
     if last.tokens < FEWEST_TOKENS:
-        # Neither a slope nor a flat end says anything: the learning rate falls until the last step of any training.
+        # The learning rate falls to its end even in a short training, so neither a slope nor a flat end is evidence.
         headline = "This training is too short to be judged."
         if first.bits_per_byte - last.bits_per_byte >= LEAST_TRAINING_GAIN:
             headline = "The model has improved, but in too short a training to judge it by."

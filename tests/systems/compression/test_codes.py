@@ -212,7 +212,7 @@ def test_a_digit_without_weight_is_averaged_equally_and_one_without_tokens_gets_
 @given(st.integers(1, 600), st.integers(1, 20))
 def test_widths_are_even_and_nothing_is_padded(width, k):
     if k > width:
-        with pytest.raises(InputError, match="cannot be cut"):
+        with pytest.raises(InputError, match="cannot be split into"):
             split_width(width, k)
         return
     widths = split_width(width, k)

@@ -69,7 +69,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_rejected_before
     tokenizer = pico.pair("gpt2")[1]
     tokenizer.add_tokens(["added"])
     tokenizer.save_pretrained(tmp_path / "model")
-    with pytest.raises(VocabularyError, match="has 401 tokens, the model only 400 embeddings"):
+    with pytest.raises(VocabularyError, match="has 401 tokens, but the model has only 400 embeddings"):
         run_transfer(options)
     assert not list(cache.glob("tokenizer/*"))
 
@@ -579,6 +579,6 @@ def test_a_transfer_links_the_files_of_the_source_model(options, tmp_path):
 
 def test_a_disk_without_room_for_the_model_is_rejected_before_any_work(options, cache, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=10**9, free=50_000))
-    with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, and its disk has 50 kB free: free some space"):
+    with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, but its disk has 50 kB free: free some space"):
         run_transfer(options)
     assert not cache.exists()

@@ -114,7 +114,7 @@ def test_states_are_put_into_the_order_of_the_alignment() -> None:
         ([[0, 1], [3, 1]], "source position 3, but the source sentence has 3 tokens"),
         ([[0, -2], [0, 1]], "source position -2"),
         ([[0, 1]], "does not fit 2 sentences"),
-        ([[0] * 9, [0] * 9], "9 target positions, and the model has room for 8"),
+        ([[0] * 9, [0] * 9], "9 target positions, but the model can read at most 8"),
     ],
 )
 def test_orders_outside_the_sentence_are_rejected(order: list[list[int]], part: str) -> None:
@@ -130,7 +130,7 @@ def test_the_model_rejects_a_wrong_order_and_a_long_sentence(backbone: Any) -> N
     longest = usable_length(model)
     assert longest == 23
     model(torch.full((1, longest), 7))
-    with pytest.raises(InputError, match="24 tokens, and the model has room for 23"):
+    with pytest.raises(InputError, match="24 tokens, but the model can read at most 23"):
         model(torch.full((1, longest + 1), 7))
     with pytest.raises(InputError, match="24 target positions"):
         model(torch.tensor([[5, 6]]), order=torch.zeros(1, longest + 1, dtype=torch.long))

@@ -128,7 +128,7 @@ def test_a_second_backward_is_rejected_rather_than_wrong():
     tensors, labels = head()
     loss = chunked_loss(**tensors, labels=labels)
     loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="compute it again"):
+    with pytest.raises(RuntimeError, match="compute the loss again"):
         loss.backward()
 
 

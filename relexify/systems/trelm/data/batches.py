@@ -1,8 +1,8 @@
 """The rows of a batch of parallel text: sentence pairs for CdLM, TLM or BRLM, and masked sentences.
 
-In transfer training, rows at even positions of a run are sentence pairs, and each is followed by the masked target
-sentence of the same pair (Algorithm 1, lines 9 to 13). Each of the two objectives has its own loss, the mean over its
-labels, unless all tokens have equal weight (`Weighting`).
+In transfer training, rows at even positions of a run are sentence pairs. Each is followed by the masked target sentence
+of the same pair (Algorithm 1, lines 9 to 13). Unless all tokens have equal weight (`Weighting`), each of the two
+objectives has its own loss, the mean over its labels.
 
 A row depends only on its position and the seed, as in `relexify.training.data.batches`, so a resumed run reads the same
 rows.
@@ -33,7 +33,7 @@ Row = dict[str, np.ndarray]
 TARGET_INDEX = 1
 """Index of the target language."""
 _MULTIPLE = 8
-"""Rows are padded to a multiple of this, so that only few shapes occur."""
+"""Rows are padded to a multiple of this, so that there are only a few different shapes."""
 _FILL = {"labels": IGNORED, "order": UNALIGNED}
 """Padding values of arrays that are not padded with 0."""
 
@@ -43,7 +43,7 @@ class PairBatches:
 
     Args:
         pairs: The parallel text.
-        tokenizers: One tokenizer for both languages, or those of the source language and of the target language.
+        tokenizers: One tokenizer for both languages, or a tokenizer for the source and one for the target language.
         direction: Which sentence is read and which is predicted.
         objective: The training objective for pairs.
         weighting: Whether objectives or tokens have equal weight in the loss.
@@ -84,8 +84,7 @@ class PairBatches:
         """Return the rows at some positions, padded to one length."""
         rows = [self._row(position) for position in positions]
         padded = {name: _pad([row[name] for row in rows], _FILL.get(name, 0), self.length) for name in rows[0]}
-        # Pad a row with the padding token of its language; if each token has a language, with that of the first
-        # language.
+        # Pad a row with the padding token of its language; if a row contains both languages, of the first one.
         languages = [int(row["languages"]) if row["languages"].ndim == 0 else 0 for row in rows]
         fill = torch.tensor([self.padding[language] for language in languages])[:, None]
         return padded | {"input_ids": torch.where(padded["attention_mask"] == 1, padded["input_ids"], fill)}
@@ -162,8 +161,7 @@ class PairBatches:
         }
         if self.objective != "brlm":
             return row
-        # A masked token is predicted at the position of the token it is aligned to, any other token at its own
-        # position.
+        # A masked token is predicted at the position of the token it is aligned to; all others at their own position.
         starts = len(before), len(first)
         bridge = np.arange(len(inputs))
         for segment, other, sentence in ((0, 1, read), (1, 0, written)):
@@ -221,7 +219,7 @@ class InLanguage:
 
 
 def _align_special(written: int, read: int, start: int = 0) -> np.ndarray:
-    """Align special tokens one by one; any remaining ones are aligned to the last one of the input.
+    """Align special tokens one by one; remaining special tokens are aligned to the last one of the input.
 
     Args:
         written: Number of special tokens in the predicted sentence.
@@ -238,7 +236,7 @@ def _inputs(ids: np.ndarray) -> Row:
 
 
 def _pad(rows: Sequence[np.ndarray], fill: int, length: int | None) -> torch.Tensor:
-    """Stack rows, padded to a multiple of `_MULTIPLE`, but not beyond `length`, unless a row is longer than that."""
+    """Stack rows, padded to a multiple of `_MULTIPLE`, but not beyond `length` unless a row itself is longer."""
     if rows[0].ndim == 0:
         return torch.from_numpy(np.stack(rows))
     longest = max(len(row) for row in rows)

@@ -21,7 +21,7 @@ __all__ = ["SegmentPairs"]
 FOLLOWS, DOES_NOT_FOLLOW = 0, 1
 """Labels of next sentences, as in transformers and in BERT's pretrained head."""
 _DRAWS = 7
-"""Makes the random numbers of next sentences independent of those of the order, which have the same seed."""
+"""Part of the seed for next sentences, so that their random numbers are independent of those for the order."""
 
 
 class SegmentPairs:
@@ -52,7 +52,9 @@ class SegmentPairs:
     ) -> None:
         self.before, self.after = encoder_frame(tokenizer)
         if not self.after:
-            raise VocabularyError("the tokenizer has no token to separate segments with: next sentences need one")
+            raise VocabularyError(
+                "the tokenizer has no token to separate segments, as next-sentence prediction needs: set its sep_token"
+            )
         self.body = length - len(self.before) - 2 * len(self.after)  # [CLS] first [SEP] second [SEP]
         self.half = self.body // 2
         self.count = packed.blocks(self.body) if self.half else 0
@@ -81,7 +83,7 @@ class SegmentPairs:
         label = FOLLOWS if draws.random() < 0.5 else DOES_NOT_FOLLOW
         other = block
         if label == DOES_NOT_FOLLOW:
-            # An offset from 1 to count - 1 never leads back to the block itself.
+            # An offset from 1 to count - 1 always selects another block.
             other = (block + 1 + int(draws.integers(self.count - 1))) % self.count
         first, second = self._block(block)[: self.half], self._block(other)[self.half :]
         return np.concatenate([self.before, first, self.after, second, self.after]).astype(np.int64), label

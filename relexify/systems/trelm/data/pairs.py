@@ -44,7 +44,7 @@ class AlignedSentence:
     """One side of a sentence pair.
 
     Attributes:
-        ids: Its tokens, int64 [n].
+        ids: The tokens of the sentence, int64 [n].
         positions: For every token, the position of the token on the other side that it is aligned to, or `UNALIGNED`,
             int64 [n].
     """
@@ -62,7 +62,7 @@ class AlignedPairs:
         positions: For every token of each side, the position that it is aligned to in the other sentence, int32
             [tokens] each.
         lines: The lines of the parallel text that are used, int64 [n].
-        left_out: Number of pairs that are left out because they are in text to score on.
+        left_out: Number of pairs that are left out because they also occur in text to score on.
     """
 
     sides: tuple[Side, Side]
@@ -95,8 +95,8 @@ class AlignedPairs:
 
 def open_bitext(bitext: TextOption | None, options: Trelm) -> Bitext:
     """Open parallel text with the fields and the order of languages that the options specify."""
-    # `TextOption` is also used for monolingual text, so it is wider than what `Bitext.open` accepts; `check_trelm` has
-    # validated that it is given.
+    # `TextOption` is also used for monolingual text, so `Bitext.open` accepts fewer types. `check_trelm` has validated
+    # that parallel text is given.
     names = cast("str | Path | Sequence[str | Path]", bitext)
     return Bitext.open(names, fields=options.aligning.fields, swapped=options.aligning.swapped)
 
@@ -106,7 +106,7 @@ def check_bitext(options: Trelm) -> None:
 
     Raises:
         InputError: Parallel text or its word alignment cannot be read.
-        MissingExtra: The text is not aligned yet, and a package that is needed for it is missing.
+        MissingExtra: The text is not aligned yet, and a package that aligning needs is missing.
     """
     bitext = open_bitext(options.bitext, options)
     bitext.ensure_pairs()
@@ -121,11 +121,11 @@ def load_pairs(
 ) -> AlignedPairs:
     """Load the parallel text with its word alignment; the alignment by eflomal is cached.
 
-    Pairs with a sentence that a model will be scored on, in held-out text or in `test_bitext`, are left out.
+    Pairs are left out if a model will be scored on one of their sentences, in held-out text or in `test_bitext`.
 
     Args:
         tokenizers: The tokenizers of the source language and of the target language.
-        options: The text, how to read it, and the maximum length of sentences.
+        options: Name the text, how to read it, and the maximum length of sentences.
         held_out: Text of the source language and of the target language to score on.
 
     Raises:
@@ -133,7 +133,7 @@ def load_pairs(
     """
     source, target = tokenizers
     bitext, aligning = open_bitext(options.bitext, options), options.aligning
-    # A given word alignment has one line for every line of the text, so no line may be skipped in that case.
+    # A given word alignment has one line for every line of the text, so no line may be skipped then.
     most_pairs = None if options.alignment is not None else aligning.most_pairs
     pairs = encode_bitext(bitext, source, target, units=aligning.units, most_pairs=most_pairs)
     frames = [encoder_frame(tokenizer) for tokenizer in tokenizers]
@@ -165,7 +165,7 @@ def align_pairs(
 
     Args:
         pairs: The tokens of both sides, from one vocabulary or from two.
-        links: The output of an aligner: one word alignment for each direction, or one for both.
+        links: The output of a word aligner: one alignment for each direction, or one for both.
         max_tokens: Maximum number of tokens of a sentence; pairs with longer sentences are left out.
         max_together: Maximum number of tokens of both sentences together.
 
@@ -181,12 +181,12 @@ def align_pairs(
     lines = np.flatnonzero(complete & short)
     if not len(lines):
         raise EvidenceError(
-            f"none of the {len(pairs)} pairs of parallel text has tokens on both sides and no more than {max_tokens} "
-            "of them: give parallel text of single sentences, or a greater length"
+            f"none of the {len(pairs)} pairs of parallel text has from 1 to {max_tokens} tokens on both sides: give "
+            "parallel text of single sentences, or a greater length"
         )
     if long := int((complete & ~short).sum()):
         pairs_are = count_of(long, "sentence pair is", "sentence pairs are")
-        logger.warning("%s left out, too long for sequences of %d tokens", pairs_are, max_tokens)
+        logger.warning("%s left out, because they do not fit into sequences of %d tokens", pairs_are, max_tokens)
     shares = [float((positions != UNALIGNED).mean()) for positions in (to_target, to_source)]
     logger.info(
         "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned",
@@ -196,7 +196,9 @@ def align_pairs(
         extra=ONCE,
     )
     if max(shares) == 0:
-        raise EvidenceError("no token of the parallel text is aligned to another: is it the right word alignment?")
+        raise EvidenceError(
+            "no token of the parallel text is aligned to another: check that the word alignment is for this text"
+        )
     return AlignedPairs((pairs.source, pairs.target), (to_target, to_source), lines)
 
 
@@ -205,19 +207,19 @@ def _token_positions(
 ) -> np.ndarray:
     """Return the position in the other sentence that each token of one side is aligned to, int32 [tokens].
 
-    It is `UNALIGNED` for tokens without a link. Links are between units (words or tokens): `side.lines` contains the
-    first unit of every line, and `side.units` the first token of every unit.
+    Tokens without a link get `UNALIGNED`. Links are between units (words or tokens): `side.lines` contains the first
+    unit of every line, and `side.units` the first token of every unit.
 
     Args:
         lines: The line of every link [links].
-        own: The unit of this side, counted within its line [links].
-        other: The unit of the other side [links].
+        own: The unit of every link on this side, counted within its line [links].
+        other: The unit of every link on the other side, counted within its line [links].
         own_side: This side.
         other_side: The other side.
     """
     # Convert from indices within a line to indices within the whole text.
     units, others = own_side.lines[lines] + own, other_side.lines[lines] + other
-    # If a unit has several links, keep the one to the first unit of the other side.
+    # If a unit has several links, keep the link to the first unit of the other side.
     order = np.lexsort((others, units))
     _, first = np.unique(units[order], return_index=True)
     kept = order[first]

@@ -27,7 +27,7 @@ class Family:
         layers: The list of layers inside the encoder.
         dense: The linear layer before the norm in the head of a masked language model.
         norm: The norm of the head.
-        head_activation: The activation between the dense layer and the norm; that of the config if None.
+        head_activation: The activation between the dense layer and the norm; if None, the config's activation.
     """
 
     layers: str
@@ -56,12 +56,12 @@ def family_of(config: PreTrainedConfig) -> Family:
     model_type = str(getattr(config, "model_type", None))
     if model_type not in FAMILIES or getattr(config, "is_decoder", False):
         raise GraftError(
-            f"a TRILayer cannot be put into a model of the type {model_type!r}: give a masked language model of the "
-            f"type {', '.join(FAMILIES)}, xlm"
+            f"a TRILayer cannot be added to a model of the type {model_type!r}: give a masked language model of the "
+            f"type {', '.join(FAMILIES)} or xlm"
         )
     model_kind = kind_of_config(config)
     if model_kind is not None and model_kind.fixed_vocabulary is not None:
-        raise GraftError(f"a TRILayer cannot be put into a {model_kind.name}: {model_kind.fixed_vocabulary}")
+        raise GraftError(f"a TRILayer cannot be added to a {model_kind.name}: {model_kind.fixed_vocabulary}")
     return FAMILIES[model_type]
 
 
@@ -105,7 +105,7 @@ def widen(backbone: PreTrainedModel, vectors: torch.Tensor, *, bias: bool = True
     Args:
         backbone: The encoder.
         vectors: [… × width of the embeddings].
-        bias: Add the bias of the projection, which must be added to the embedding of a sentence only once.
+        bias: Add the bias of the projection; it must be added to the embedding of a sentence only once.
     """
     mapping = getattr(backbone.encoder, "embedding_hidden_mapping_in", None)
     if mapping is None:

@@ -1,8 +1,8 @@
-"""Build a model with a TRILayer from a masked language model, or a model for one language from one with a TRILayer.
+"""Build a model with a TRILayer from a masked language model, or extract one of its languages.
 
-Parameters are initialised as in section 3.3: those of the masked language model are copied, the TRILayer is a copy of
-the layer below it, and the language embeddings are orthogonal. The paper does not specify the initial value of [P];
-here it is the mean of the word embeddings.
+Parameters are initialised as in section 3.3: the parameters of the masked language model are copied, the TRILayer is a
+copy of the layer below it, and the language embeddings are orthogonal. The paper does not specify the initial value of
+[P]; here it is the mean of the word embeddings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def with_trilayer(
         model: A BERT, RoBERTa, ALBERT or XLM with its head for masked tokens; it is not changed.
         languages: Names of the languages, beginning with the source language and ending with the target language.
         target: The same model with the vocabulary of the second language, as `graft` returns it. If given, each
-            language has its own vocabulary, and there are no language embeddings. The encoder is that of `model`.
+            language has its own vocabulary, and there are no language embeddings. The encoder of `model` is used.
         trilayer: If False, add only the language embeddings, not the TRILayer.
         embedding_size: Factor the word embeddings into a matrix with this many columns and a projection, by a singular
             value decomposition.
@@ -63,7 +63,7 @@ def with_trilayer(
     if target is not None:
         check_languages(languages)
         if embedding_size is not None:
-            raise InputError("`embedding_size` is for a joint vocabulary: leave it out where each language has its own")
+            raise InputError("`embedding_size` is for a joint vocabulary: remove it, or use a joint vocabulary")
         target = as_bert(target)
     model = as_bert(model)
     if target is not None:
@@ -108,7 +108,7 @@ def with_one_language(model: TriLayerForMaskedLM, language: str) -> TriLayerForM
     """
     index = model.config.language_index(language)
     if not model.config.separate:
-        raise InputError("the model has one vocabulary for all its languages: there is none to take out")
+        raise InputError("the model has one vocabulary for all its languages: a single language cannot be extracted")
     config = copy.deepcopy(model.config)
     config.languages, config.source_vocab_size = [language], None
     values = model.state_dict()
@@ -139,7 +139,7 @@ def _build_config(
     if not type(model).__name__.endswith(("ForMaskedLM", "BertForPreTraining")):
         raise GraftError(f"{type(model).__name__} has no head for masked tokens: load it with one")
     if model.config.num_hidden_layers < 2:
-        raise GraftError("the model has one layer, which cannot be cut into two halves: take a deeper one")
+        raise GraftError("the model has one layer, but a TRILayer is put between two halves: give a deeper model")
     inner = copy.deepcopy(model.config)
     if inner.model_type == "albert":
         inner.num_hidden_groups = inner.num_hidden_layers
@@ -150,7 +150,8 @@ def _build_config(
     rows, width = model.get_input_embeddings().weight.shape
     if embedding_size is not None and not 1 <= embedding_size < width:
         raise InputError(
-            f"`embedding_size={embedding_size}` is not possible: give a number below the {width} of the model"
+            f"`embedding_size={embedding_size}` is not possible: give a number from 1 to {width - 1}, below the width "
+            "of the model"
         )
     return TriLayerConfig(
         backbone=inner,
@@ -177,7 +178,9 @@ def _copy_encoder(model: PreTrainedModel, backbone: PreTrainedModel) -> None:
             values |= {f"{prefix}{layer}.{name}": value for name, value in group.state_dict().items()}
     missing = sorted(expected.keys() - values.keys())
     if missing:
-        raise GraftError(f"{type(model).__name__} lacks {missing[0]}, which {type(backbone).__name__} needs")
+        raise GraftError(
+            f"{type(model).__name__} lacks {missing[0]}, which {type(backbone).__name__} needs: give another model"
+        )
     chosen = {name: values[name] for name in expected if values[name].shape == expected[name].shape}
     backbone.load_state_dict(chosen, strict=False)
 
@@ -235,12 +238,13 @@ def _check_target(source: PreTrainedModel, target: PreTrainedModel) -> None:
     """Validate that a target model is the source model with another vocabulary.
 
     Raises:
-        GraftError: The two do not share an encoder.
+        GraftError: The two models do not share an encoder.
     """
     types = [str(getattr(model.config, "model_type", None)) for model in (source, target)]
     if types[0] != types[1]:
         raise GraftError(
-            f"the models are a {types[0]} and a {types[1]}: give two of one family, the second made from the first"
+            f"the models are a {types[0]} and a {types[1]}: give two models of the same type, the second made from the "
+            "first"
         )
     family_of(target.config)
     if target.get_output_embeddings() is None:

@@ -25,7 +25,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         vocabularies: `joint`: one vocabulary, and language embeddings. `separate`: a vocabulary and word embeddings for
             every language, and no language embeddings (section 6.3, CdLM*).
         source_vocab_size: With separate vocabularies, the size of the first language's vocabulary; the backbone has the
-            size of the last language's. None if there is no other language, as in an export.
+            vocabulary of the last language. None if there is only one language, as in an export.
         embedding_size: Width of the word embeddings, if a projection widens them to the width of the backbone.
         next_sentence: Whether there is a head for next sentences.
         initializer_range: Standard deviation of untrained parameters.
@@ -93,7 +93,7 @@ class TriLayerConfig(PreTrainedConfig):  # type: ignore[misc]
         return int(self.backbone.max_position_embeddings) - self.trilayer
 
     def language_index(self, language: str | None) -> int:
-        """Return the index of a language by its name, or that of the last language if no name is given.
+        """Return the index of a language by its name, or the index of the last language if no name is given.
 
         Raises:
             InputError: The model does not have the language.

@@ -70,7 +70,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
     """The encoder: a backbone with language embeddings, and a TRILayer between its halves.
 
     With separate vocabularies (section 6.3, CdLM*), `source_words` is the embedding table of the first language, the
-    backbone has that of the last one, and there are no language embeddings.
+    backbone has the table of the last language, and there are no language embeddings.
     """
 
     def __init__(self, config: TriLayerConfig) -> None:
@@ -94,7 +94,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         self.placeholder: nn.Parameter | None = None
         if config.trilayer:
             self.trilayer = new_layer(self.backbone)
-            # [P] is a word embedding without a token, so that no tokenizer needs to be changed.
+            # [P] has an embedding but no token, so tokenizers need not be changed.
             self.placeholder = nn.Parameter(torch.zeros(embeddings.word_embeddings.embedding_dim))
         self.post_init()
 
@@ -164,7 +164,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
             hidden, between = self._run_layers(hidden, [self.trilayer], target_mask)
             states += between
         elif order is not None:
-            raise InputError("the model has no TRILayer and cannot reorder a sentence: build it with one")
+            raise InputError("the model has no TRILayer, so it cannot reorder a sentence: build it with a TRILayer")
         hidden, above = self._run_layers(hidden, self.upper, target_mask)
         return BaseModelOutput(
             last_hidden_state=hidden, hidden_states=(embedded, *states, *above) if output_hidden_states else None
@@ -237,8 +237,8 @@ class TriLayerModel(TriLayerPreTrainedModel):
         rows, tokens = input_ids.shape
         if tokens > self._max_tokens:
             raise InputError(
-                f"a sentence has {tokens} tokens, and the model has room for {self._max_tokens}: cut it, or leave it "
-                "out"
+                f"a sentence has {tokens} tokens, but the model can read at most {self._max_tokens}: truncate it, or "
+                "leave it out"
             )
         language = self._embed_languages(indices, tokens)
         words, positions = self._embed_words(input_ids, indices), self._positions(input_ids, mask)
@@ -248,7 +248,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
             words = torch.cat([words, self.placeholder.to(words.dtype).expand(rows, 1, -1)], dim=1)
             if language is not None and language.shape[1] > 1:
                 language = torch.cat([language, language[:, :1]], dim=1)
-            # [P] is always in the last column, even if a row is padded, but its position is that after the last token.
+            # [P] is always in the last column, after any padding, but its position id follows that of the last token.
             positions = positions.expand(rows, -1)
             of_tokens = positions if mask is None else positions * mask.to(positions.dtype)
             after = of_tokens.max(dim=1, keepdim=True).values + 1
@@ -284,7 +284,7 @@ class TriLayerModel(TriLayerPreTrainedModel):
         return hidden, tuple(states)
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings of the backbone; with separate vocabularies, those of the last language."""
+        """Return the word embeddings of the backbone, which are the last language's if vocabularies are separate."""
         embeddings: nn.Module = self.backbone.embeddings.word_embeddings
         return embeddings
 
@@ -326,8 +326,8 @@ def check_order(order: torch.Tensor, source_mask: torch.Tensor, max_tokens: int)
         )
     if order.shape[1] > max_tokens:
         raise InputError(
-            f"an order has {order.shape[1]} target positions, and the model has room for {max_tokens}: "
-            "cut the sentences, or leave them out"
+            f"an order has {order.shape[1]} target positions, but the model can read at most {max_tokens}: "
+            "truncate the sentences, or leave them out"
         )
     if order.is_cuda and torch.cuda.is_current_stream_capturing():
         return  # values cannot be read while a CUDA graph is recorded

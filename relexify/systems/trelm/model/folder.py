@@ -1,8 +1,8 @@
 """A model with a TRILayer and its tokenizers on disk.
 
 OUTPUT/config.json, model.safetensors   all languages
-OUTPUT/tokenizer.json                   the joint tokenizer, or that of the last language if each has its own
-OUTPUT/languages/en                     the tokenizer of the first language, if each has its own
+OUTPUT/tokenizer.json                   the joint tokenizer; with separate vocabularies, the last language's tokenizer
+OUTPUT/languages/en                     with separate vocabularies, the first language's tokenizer
 """
 
 from __future__ import annotations
@@ -57,6 +57,6 @@ def check_tokenizers(model: TriLayerForMaskedLM, tokenizers: Tokenizers) -> None
     for language, tokenizer, count in zip(model.config.languages, tokenizers, rows, strict=False):
         if (highest := max(tokenizer.get_vocab().values())) >= count:
             raise VocabularyError(
-                f"the tokenizer of {language} has {highest + 1} tokens, the model only {count} embeddings: "
+                f"the tokenizer of {language} has {highest + 1} tokens, but the model has only {count} embeddings: "
                 "they do not belong together; give the model's own tokenizer"
             )

@@ -1,7 +1,7 @@
 """The heads of the TRILayer encoder: one for masked tokens and translations, and one for next sentences.
 
 The same head predicts masked tokens and translations: the loss of CdLM is the cross entropy of every token y_i of the
-target sentence at target position i, and that of MLM the cross entropy at the masked positions (section 3.2, L_ULM).
+target sentence at target position i; the loss of MLM is the cross entropy at the masked positions (section 3.2, L_ULM).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class MaskedHead(nn.Module):
         Args:
             hidden: Last states [batch × target × width].
             is_source: With separate vocabularies, whether a position is in the first language: one value for all
-                positions, or [batch × target]. In the latter case, the logits of the smaller vocabulary are padded with
-                minus infinity.
+                positions, or a tensor [batch × target]. With a tensor, the logits of the smaller vocabulary are padded
+                with minus infinity.
         """
         hidden = self.norm(self.activation(self.dense(hidden)))
         if self.narrowing is not None:
@@ -83,10 +83,10 @@ class TriLayerOutput(ModelOutput):  # type: ignore[misc]
     """Output of `TriLayerForMaskedLM`.
 
     Attributes:
-        loss: Mean cross entropy of the labels, plus that of the next sentences.
+        loss: Mean cross entropy of the labels, plus the mean cross entropy of next-sentence labels.
         logits: Scores of tokens [batch × target × vocabulary]. While the training engine computes the loss, the head
             returns its input, so these are the hidden states before the output embedding [batch × target × width].
-        next_sentence_logits: Scores for the second segment following the first, and for not following it [batch × 2].
+        next_sentence_logits: Scores of the classes "the second segment follows the first" and "does not" [batch × 2].
         hidden_states: States of the embeddings and of all layers, if requested.
     """
 
@@ -160,7 +160,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         loss = None if labels is None else _mean_nats(logits.flatten(0, 1), labels.flatten())
         if next_sentence_label is not None:
             if follows is None:
-                raise InputError("the model has no head for next sentences: begin with a BERT that has one")
+                raise InputError("the model has no head for next sentences: build it from a BERT that has one")
             nats = _mean_nats(follows, next_sentence_label)
             loss = nats if loss is None else loss + nats
         return TriLayerOutput(loss, logits, follows, encoded.hidden_states)
@@ -229,7 +229,7 @@ class TriLayerForMaskedLM(TriLayerPreTrainedModel):
         return _mean_nats(output.next_sentence_logits, label)
 
     def get_output_embeddings(self) -> nn.Linear:
-        """Return the output embedding; with separate vocabularies, that of the last language."""
+        """Return the output embedding; with separate vocabularies, the last language's."""
         return self.head.decoder
 
     def set_output_embeddings(self, value: nn.Linear) -> None:

@@ -150,7 +150,7 @@ class TriLayerForQuestionAnswering(TriLayerPreTrainedModel):
         Args:
             input_ids: Questions with texts [batch × tokens].
             start_positions: Positions of the first tokens of the answers [batch].
-            end_positions: Positions of the last ones [batch].
+            end_positions: Positions of the last tokens of the answers [batch].
             **arrays: Other arguments of `TriLayerModel`.
         """
         start, end = self.classifier(self.model(input_ids, **arrays).last_hidden_state).unbind(-1)

@@ -1,6 +1,7 @@
-"""Convert XLM to a BERT, which computes the same, except that the head of XLM scores the last states directly.
+"""Convert XLM to a BERT with the same outputs. Its head has no transform: XLM's head scores the last states directly.
 
-A layer of XLM consists of four modules in four lists, but a TRILayer needs layers that are single modules.
+The conversion is needed because a TRILayer needs layers that are single modules, but a layer of XLM consists of four
+modules in four lists.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ _LAYER = {
     "ffns.{}.lin2": "output.dense",
     "layer_norm2.{}": "output.LayerNorm",
 }
-"""Names of the modules of a layer: XLM's, then BERT's."""
+"""Names of the modules of a layer in XLM, each with its name in BERT."""
 
 
 def backbone_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return the config of the encoder to which a TRILayer is added: that of a BERT for an XLM, otherwise the same.
+    """Return the config of the encoder to which a TRILayer is added: for an XLM, a BERT config; otherwise, the same.
 
     Raises:
-        GraftError: The config is that of an XLM which is not a masked language model of one language.
+        GraftError: The config describes an XLM that is not a masked language model of one language.
     """
     if not isinstance(config, XLMConfig):
         return config
     if config.causal or config.asm or not config.is_encoder or (config.n_langs > 1 and config.use_lang_emb):
         raise GraftError(
-            "a TRILayer cannot be put into an XLM with causal attention, an adaptive softmax or embeddings of several "
+            "a TRILayer cannot be added to an XLM with causal attention, an adaptive softmax or embeddings of several "
             "languages: give a masked language model of one language, such as xlm-mlm-en-2048"
         )
     return BertConfig(
@@ -60,10 +61,10 @@ def backbone_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def as_bert(model: PreTrainedModel) -> PreTrainedModel:
-    """Return an XLM as a BERT with the same scores, whose head has no transform; other models are returned unchanged.
+    """Convert an XLM to a BERT with the same scores and no transform in its head; return other models unchanged.
 
     Raises:
-        GraftError: The model is an XLM which is not a masked language model of one language.
+        GraftError: The model is an XLM that is not a masked language model of one language.
     """
     if not isinstance(model, XLMWithLMHeadModel):
         return model

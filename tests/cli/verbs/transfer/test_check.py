@@ -65,7 +65,7 @@ def test_truncated_weights_are_named_with_their_size_and_the_command_that_writes
     weights.write_bytes(weights.read_bytes()[:left])
     outcome = relexify("check", folder)
     assert outcome.status == 1
-    assert f"loading: {weights} is truncated, it has {left:,} bytes and should have at least" in outcome.out
+    assert f"loading: {weights} is truncated: it has {left:,} bytes, but at least" in outcome.out
     assert f"Next, restore an intact copy of {folder}, or write it again:" in outcome.out
     (command,) = re.findall(r"^  relexify (.*)$", outcome.out, re.MULTILINE)
     assert relexify(*shlex.split(command)).status == 0

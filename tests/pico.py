@@ -45,6 +45,11 @@ letter
 """.split()  # noqa: SIM905 (easier to read)
 
 
+def edit_json(file: Path, **entries: Any) -> None:
+    """Change entries of a file, such as the config of a model."""
+    file.write_text(json.dumps({**json.loads(file.read_text()), **entries}))
+
+
 def sentences(count: int = 400, seed: int = 0, words: list[str] | None = None) -> list[str]:
     """Sentences of random words, some digits and punctuation among them."""
     draw = random.Random(seed)

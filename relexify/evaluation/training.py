@@ -208,6 +208,7 @@ class EpochTrainer(SealedTrainer):
         self, model: nn.Module, inputs: dict[str, torch.Tensor], return_outputs: bool = False, **rest: Any
     ) -> Any:
         """Return the loss of a part of a batch, weighted by its labels; the Trainer takes the mean over the parts."""
+        # mean over parts of loss · labels / mean_labels = Σ (loss · labels) / Σ labels, the loss of the whole batch
         loss = super().compute_loss(model, inputs)
         return loss if self._mean_labels is None else loss * (_count_labels(inputs) / self._mean_labels)
 

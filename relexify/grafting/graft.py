@@ -193,6 +193,7 @@ def graft(
     for index, (name, axis) in enumerate(sorted(axes.items())):
         if id(empty[name]) not in mixed:  # otherwise, it is tied to a tensor that already has values
             # Each tensor has its own seed, so that the random rows of an untied head differ from those of the input.
+            # The stride keeps them apart from the seeds 0, 1, 2, … of other runs.
             generator = np.random.default_rng(seed + 1000 * index)
             values = _mix(mixture, _tensor(model, name), axis, rows, generator, width=width, deviation=deviation)
             mixed[id(empty[name])] = _like(empty[name], values)

@@ -81,9 +81,10 @@ def blend(*parts: tuple[float, Mixture]) -> Mixture:
     """
     mixtures = [mixture for _, mixture in parts]
     _validate_same_vocabularies(mixtures)
-    shares = np.array([share for share, _ in parts], dtype=np.float64)[:, None]
-    known = np.stack([mixture.known for mixture in mixtures])
+    shares = np.array([share for share, _ in parts], dtype=np.float64)[:, None]  # [mixtures × 1]
+    known = np.stack([mixture.known for mixture in mixtures])  # [mixtures × target tokens]
     totals = (shares * known).sum(axis=0)
+    # [mixtures × target tokens]: each column sums to 1, or to 0 if no mixture has evidence for the token.
     scales = np.divide(shares * known, totals, out=np.zeros(known.shape), where=totals > 0)
     weights = sum(
         (scipy.sparse.diags_array(scale) @ mixture.weights for scale, mixture in zip(scales, mixtures, strict=True)),

@@ -39,7 +39,12 @@ _TASKS = {
 """The Hub's name for what a model does, and the class that loads it."""
 
 _THIS = "this model"
-_INPUTS = {"model": "weights of the source model", "tokenizer": "target tokenizer"}
+_INPUTS = {
+    "model": "weights of the source model",
+    "model_settings": "config and tokenizer of the source model",
+    "donor_settings": "config and tokenizer of the donor",
+    "tokenizer": "target tokenizer",
+}
 
 
 def render_card(folder: Path, repository: str | None = None) -> str:

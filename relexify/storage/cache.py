@@ -104,7 +104,7 @@ def cached_folder(kind: str, key: object, write: Callable[[Path], Any]) -> Path:
 def entry_path(kind: str, key: object) -> Path:
     """Return the folder of an entry, which may not exist; arguments as in `cached`."""
     name = fingerprint({"format": FORMAT, "version": __version__, "kind": kind, "key": key})
-    return cache_folder() / kind / name[:32]
+    return cache_folder() / kind / name[:32]  # 128 bits suffice against collisions, and keep paths short
 
 
 def is_cached(kind: str, key: object) -> bool:

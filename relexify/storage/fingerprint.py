@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["BY_CONTENT", "NO_EFFECT", "content_of", "describe", "fingerprint"]
 
 _KEY = "fingerprint"
+_NO_CONTENT = ("_name_or_path", "architectures", "dtype", "transformers_version")
+"""Entries of a config that say where, by what or how a model was saved; tensors have their own dtype."""
 
 NO_EFFECT: Mapping[str, str] = MappingProxyType({_KEY: "ignore"})
 """Metadata of a dataclass field that does not affect the result, such as a device or an output path."""
@@ -54,8 +56,8 @@ def fingerprint(value: object) -> str:
     """Return the sha256 of a value by content, in hex.
 
     Args:
-        value: Plain data, dataclasses, paths, arrays, models, tokenizers, anything with a method `fingerprint()`, and
-            lists and mappings of these.
+        value: Plain data, dataclasses, paths, arrays, models with their configs, tokenizers, anything with a method
+            `fingerprint()`, and lists and mappings of these.
 
     Raises:
         TypeError: The value, or a part of it, is of a type without a defined content.
@@ -78,6 +80,9 @@ def describe(value: object) -> Any:  # noqa: PLR0911
         return _file_content(value)
     if callable(own := getattr(value, "fingerprint", None)):
         return own()
+    # A config of transformers, which newer versions make a dataclass.
+    if hasattr(value, "to_diff_dict") and callable(as_dict := getattr(value, "to_dict", None)):
+        return _config_content(as_dict())
     if is_dataclass(value) and not isinstance(value, type):
         return _dataclass_content(value)
     if isinstance(value, Mapping):
@@ -135,19 +140,31 @@ def _array_content(array: np.ndarray) -> dict[str, Any]:
 def _foreign_content(value: Any) -> Any:
     """Describe a tensor, model or tokenizer by duck typing, because this package does not import torch."""
     if hasattr(value, "state_dict"):
-        return _state_content(value.state_dict())
+        # The same weights are another model with another activation function, or with other generation options.
+        settings = [getattr(value, name, None) for name in ("config", "generation_config")]
+        state = _state_content(value.state_dict())
+        return state if settings == [None, None] else [state, *map(describe, settings)]
     if hasattr(value, "backend_tokenizer"):
         return {
             "tokenizer": hashlib.sha256(value.backend_tokenizer.to_str().encode()).hexdigest(),
             "special": {role: str(token) for role, token in value.special_tokens_map.items()},
             "chat_template": value.chat_template,
             "padding_side": value.padding_side,
+            "truncation_side": value.truncation_side,
+            "length": value.model_max_length,
         }
     if hasattr(value, "detach"):
         torch = sys.modules["torch"]  # imported, since there is a tensor
         content = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
         return {"dtype": str(value.dtype), "shape": list(value.shape), "sha256": hashlib.sha256(content).hexdigest()}
     raise TypeError(f"{type(value).__name__} has no fingerprint: give it a method fingerprint(), or mark the field")
+
+
+def _config_content(value: Any) -> Any:
+    """Describe a config as plain data, without what says nothing about the model."""
+    if isinstance(value, Mapping):
+        return {str(key): _config_content(each) for key, each in value.items() if key not in _NO_CONTENT}
+    return describe(value)
 
 
 def _state_content(state: Mapping[str, Any]) -> str:

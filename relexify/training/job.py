@@ -108,7 +108,7 @@ def language_model_job(
         model=model,
         dtype=dtype,
         data=data,
-        identity={"model": fingerprint(model), **identity},
+        identity={"model": fingerprint([model, tokenizer]), **identity},
         notes=notes,
         load=lambda folder: load_model(folder or source),
         save=save,

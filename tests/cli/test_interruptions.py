@@ -61,7 +61,7 @@ def test_a_transfer_that_was_killed_before_its_report_was_written_gets_it_when_r
     assert weights.stat().st_mtime_ns == written
     assert_error(relexify(*command, "--seed", 1), "exists already")
     text.write_text(text.read_text() + "another line\n")
-    assert_error(relexify(*command), "exists already")
+    assert_error(relexify(*command), "other inputs (changed: corpus", "--overwrite")
 
 
 def test_killed_run_leaves_no_output_and_the_next_one_resumes(world, long_text, tmp_path, cache):

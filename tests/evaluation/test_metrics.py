@@ -199,5 +199,6 @@ def test_answers_are_compared_by_words_with_the_best_of_several_right_ones():
     assert exact.value == pytest.approx(1 / 3)
     assert overlap.value == pytest.approx((1 + 4 / 5 + 0) / 3)  # two of three characters
     assert answer_scores([("a b c",)], [""], task="answer")[1].value == 0
+    assert [score.value for score in answer_scores([("…",)], ["?"], task="answer")] == [1, 1]  # no words in either
     vowels = [("\u0915\u093f",)], ["\u0915\u093e"]  # two Devanagari syllables that differ in a combining mark
     assert answer_scores(*vowels, task="answer")[0].value == 0

@@ -189,6 +189,24 @@ def test_unseen_tokens_share_the_probability_of_those_seen_once():
     assert np.allclose(unigram_module._smoothed(np.array([3, 1])) * 4, [3, 1])
 
 
+@pytest.mark.parametrize("has_source", [False, True])
+def test_a_correction_changes_logits_on_average_by_exactly_itself(has_source):
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn(2, 30, 5, generator=generator, dtype=torch.float64) + torch.tensor([2.0, 0, 0, 0, 0])
+    states[1, :, 1] += 3
+
+    def predictions(hidden):
+        return unigram_module._Predictions(torch.ones(1), hidden.mean(dim=0), hidden.T @ hidden / len(hidden), 0, 0)
+
+    source = predictions(states[1]) if has_source else None
+    direction = unigram_module._direction(predictions(states[0]), source)
+    assert float((states[0] @ direction).mean()) == pytest.approx(1)
+    penalty = torch.eye(5, dtype=torch.float64) * states[0].square().mean()  # the mean eigenvalue of the moments
+    moments = sum(each.T @ each / len(each) for each in states[: 1 + has_source])
+    ridge = torch.linalg.inv(moments + penalty) @ states[0].mean(dim=0)
+    assert torch.allclose(direction / direction.norm(), ridge / ridge.norm())
+
+
 def test_rows_are_kept_if_the_prior_does_not_help(monkeypatch):
     forwards = unigram_module._direction
     monkeypatch.setattr(unigram_module, "_direction", lambda *found: -forwards(*found))

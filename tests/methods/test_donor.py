@@ -83,6 +83,15 @@ def test_clp_leaves_out_a_token_that_is_opposed_to_the_shared_ones(donor, embedd
     assert WORDS[2] in built.precomputed.ids
 
 
+@pytest.mark.parametrize(("cosine", "is_mixed"), [(0.02, True), (0.005, False)])
+def test_clp_divides_by_the_cosines_if_their_mean_is_a_hundredth_or_more(donor, embedding, cosine, is_mixed):
+    matrix = np.zeros_like(donor.matrix)
+    matrix[anchors_of(donor)[0], 0] = 1
+    matrix[WORDS[0], :2] = cosine, 1
+    built = clp(SOURCE_TOKENIZER, replace(donor, matrix=matrix, covered=matrix.any(axis=1)), embedding)
+    assert built.precomputed.ids.tolist() == ([WORDS[0]] if is_mixed else [])
+
+
 def pursue_by_definition(signal, atoms, count):
     """Take the atom with the largest product with the residual, and fit all of them again."""
     chosen: list[int] = []
@@ -117,6 +126,16 @@ def test_matching_pursuit_finds_the_same_bits_with_several_processes(monkeypatch
     assert len(started) == 2
     for here, there in zip(alone, together, strict=True):
         assert np.array_equal(here, there)
+
+
+def test_matching_pursuit_does_not_depend_on_the_size_of_the_rows():
+    draw = np.random.default_rng(4)
+    atoms, signals = draw.standard_normal((100, 8)), draw.standard_normal((5, 8))
+    found, coefficients = matching_pursuit(signals, atoms, 4)
+    small = 2.0**-14  # a power of two, so that only exponents change
+    small_found, small_coefficients = matching_pursuit(small * signals, small * atoms, 4)
+    assert np.array_equal(small_found, found)
+    assert np.array_equal(small_coefficients, coefficients)
 
 
 def test_matching_pursuit_of_no_signal_has_no_row():

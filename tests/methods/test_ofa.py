@@ -12,6 +12,7 @@ from relexify.errors import InputError
 from relexify.evidence.vectors import SubwordVectors, WordVectors
 from relexify.methods.ofa import factorise, low_rank_rows, ofa
 from relexify.methods.parts.copying import shared
+from relexify.mixture import Fallback, empty_mixture
 from relexify.pretrained.loading import load_model
 from relexify.systems.compression.folder import compress_folder
 from relexify.systems.compression.options import Compression
@@ -70,6 +71,16 @@ def test_rows_of_low_rank_mix_the_coordinates_and_draw_the_others_among_them():
     assert np.allclose(rows[WORDS[0]], mixture.weights[[WORDS[0]]] @ coordinates @ primitives, atol=1e-4)
     assert rows[WORDS[1]].any()
     assert not mixture.known[WORDS[1]]
+
+
+def test_random_coordinates_have_the_mean_and_the_deviation_of_their_own_column():
+    mixture = empty_mixture(SOURCE, TARGET, method="none", fallback=Fallback.SOURCE_ROWS)
+    sizes = np.array([30.0, 10, 3, 1, 0.1, 0.1])
+    embedding = (5 + np.random.default_rng(3).standard_normal((len(SOURCE), 6)) * sizes).astype(np.float32)
+    coordinates, primitives = factorise(embedding, 4)
+    drawn = low_rank_rows(mixture, embedding, 4) @ primitives.T
+    assert drawn.std(axis=0) == pytest.approx(coordinates.std(axis=0), rel=0.15)
+    assert np.allclose(drawn.mean(axis=0), coordinates.mean(axis=0), atol=0.2 * coordinates.std(axis=0))
 
 
 def test_multilingual_vectors_are_used_as_they_are_and_words_count_alike(tmp_path, cache):

@@ -41,13 +41,9 @@ def folder(tmp_path: Path) -> Path:
     return pico.saved("gpt2", tmp_path / "model")
 
 
-def change(file: Path, **entries: object) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), **entries}))
-
-
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_damaged_config_is_an_input_error_or_harmless(folder: Path, name: str) -> None:
-    change(folder / "config.json", **CONFIGS[name])
+    pico.edit_json(folder / "config.json", **CONFIGS[name])
     for load in (meta_model, load_model):
         with suppress(InputError):
             assert type(load(folder)).__name__ == "GPT2LMHeadModel"
@@ -79,7 +75,7 @@ def test_options_of_generation_that_transformers_does_not_save_are_corrected(
 
 
 def test_a_bilingual_model_without_languages_is_an_input_error(folder: Path) -> None:
-    change(folder / "config.json", model_type="relexify-bilingual", languages=5)
+    pico.edit_json(folder / "config.json", model_type="relexify-bilingual", languages=5)
     kind = kind_of_folder(folder)
     assert kind is not None
     assert kind.languages(folder) == ()
@@ -138,7 +134,7 @@ def test_files_that_are_not_loaded_are_not_read(folder: Path, content: bytes) ->
 
 
 def test_a_config_with_a_billion_labels_is_rejected_before_they_are_named(folder: Path) -> None:
-    change(folder / "config.json", num_labels=10**9)
+    pico.edit_json(folder / "config.json", num_labels=10**9)
     with pytest.raises(InputError, match=f"num_labels = {10**9}"):
         load_config(folder)
 
@@ -161,7 +157,7 @@ TOKENIZERS: dict[str, dict[str, object]] = {
 def test_a_tokenizer_that_fails_on_text_is_an_input_error(
     folder: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    change(folder / "tokenizer.json", **TOKENIZERS[name])
+    pico.edit_json(folder / "tokenizer.json", **TOKENIZERS[name])
     with pytest.raises(InputError, match="tokenizer"):
         load_tokenizer(folder)
     assert "panicked" not in capfd.readouterr().err
@@ -189,7 +185,7 @@ GROWING = {
 def test_a_tokenizer_that_multiplies_text_is_rejected_before_it_reads_any(folder: Path, name: str) -> None:
     part, rules = GROWING[name]
     names = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
-    change(folder / "tokenizer.json", **{part: {"type": "Sequence", names[part]: rules * 30}})
+    pico.edit_json(folder / "tokenizer.json", **{part: {"type": "Sequence", names[part]: rules * 30}})
     for load in (load_tokenizer, read_local_backend):
         with pytest.raises(InputError, match=rf"the {part} of .* may make text .* times as long") as raised:
             load(str(folder))
@@ -206,7 +202,7 @@ def test_a_template_that_repeats_a_text_is_rejected(folder: Path, size: str) -> 
         "pair": [text, {"Sequence": {"id": "B", "type_id": 0}}],
         "special_tokens": {"x": {"id": "x", "ids": [0] * many, "tokens": ["a"] * many}} if size == "ids" else {},
     }
-    change(folder / "tokenizer.json", post_processor=template)
+    pico.edit_json(folder / "tokenizer.json", post_processor=template)
     with pytest.raises(InputError, match=r"its template has .* more than"):
         load_tokenizer(folder)
 
@@ -226,7 +222,7 @@ def test_a_token_id_that_tokenizers_would_abort_on_is_an_input_error(folder: Pat
 
 @pytest.mark.parametrize("entries", [{"n_embd": 34}, {"vocab_size": 5}, {"vocab_size": 10**9}, {"n_positions": 7}])
 def test_weights_of_other_shapes_than_the_config_says_are_named_so(folder: Path, entries: dict[str, int]) -> None:
-    change(folder / "config.json", **entries)
+    pico.edit_json(folder / "config.json", **entries)
     with pytest.raises(InputError, match="do not have the shapes that its config describes"):
         load_model(folder)
 
@@ -240,16 +236,16 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder: Path) -> No
     shapes = rf"\({name} is {rows - 1} × {width} in model.safetensors, and {rows} × {width} by the config\)"
     with pytest.raises(InputError, match=shapes):
         load_model(folder)
-    change(folder / "config.json", n_embd=2 * width)
+    pico.edit_json(folder / "config.json", n_embd=2 * width)
     with pytest.raises(InputError, match=r"by the config, …\): check that config.json and the weights belong"):
         load_model(folder)
 
 
 def test_a_quoted_message_has_its_second_line_and_none_of_relexifys_marks_for_options(folder: Path) -> None:
-    change(folder / "config.json", vocab_size="x")
+    pico.edit_json(folder / "config.json", vocab_size="x")
     with pytest.raises(InputError, match=r"field 'vocab_size': TypeError"):
         load_config(folder)
-    change(folder / "config.json", model_type="nothing")
+    pico.edit_json(folder / "config.json", model_type="nothing")
     with pytest.raises(InputError, match="has model type 'nothing'"):
         load_config(folder)
     assert first_line(KeyError("added_tokens")) == "there is no 'added_tokens'"
@@ -287,7 +283,7 @@ def test_two_tokens_with_one_id_are_rejected(folder: Path) -> None:
 def test_a_damaged_character_map_is_rejected_before_it_is_parsed(tmp_path: Path, text: str) -> None:
     folder = pico.saved("t5", tmp_path / "model")
     normaliser = {"type": "Precompiled", "precompiled_charsmap": text}
-    change(folder / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": [normaliser]})
+    pico.edit_json(folder / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": [normaliser]})
     with pytest.raises(InputError, match="character map of its normaliser"):
         load_tokenizer(folder)
 

@@ -170,6 +170,16 @@ def test_an_encoder_decoder_reads_text_of_a_script_without_spaces():
     assert score.examples == sum(len(line[5:].encode()) for line in lines)  # the second halves
 
 
+def test_an_encoder_decoder_counts_the_bytes_that_fit_into_a_window():
+    line = "the old river and the young house but never a green door"
+    tokenizer = pico.unigram([line] * 20, size=60)
+    whole, part = (bits_per_byte(pico.t5(tokenizer), tokenizer, line, window=window) for window in (64, 3))
+    second_half = line[line.index(" ", len(line) // 2) :]
+    assert whole.examples == len(second_half)
+    predicted = tokenizer.decode(tokenizer(second_half, add_special_tokens=False).input_ids[:3])
+    assert part.examples == len(predicted) < whole.examples
+
+
 def test_a_tokenizer_larger_than_the_model_is_rejected():
     model, _ = pico.pair("gpt2")
     larger = pico.byte_level(size=420)

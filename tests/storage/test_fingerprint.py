@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import GPT2LMHeadModel
 
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of, fingerprint
 from relexify.text import Corpus
@@ -79,12 +80,26 @@ def test_arrays_count_by_values_shape_and_type():
     assert fingerprint(np.zeros((0, 3))) != fingerprint(np.zeros((3, 0)))
 
 
+@pytest.mark.parametrize("settings", ["config", "generation_config"])
+def test_the_same_weights_with_other_settings_are_another_model(settings: str, tmp_path: Path):
+    model = pico.pair("gpt2")[0]
+    model.save_pretrained(tmp_path / "copy")
+    before = fingerprint(model)
+    assert fingerprint(GPT2LMHeadModel.from_pretrained(tmp_path / "copy")) == before, "where it is says nothing"
+    changed = {"config": ("activation_function", "relu"), "generation_config": ("max_new_tokens", 7)}
+    setattr(getattr(model, settings), *changed[settings])
+    assert fingerprint(model) != before
+    assert fingerprint(getattr(model, settings)) != fingerprint(getattr(pico.pair("gpt2")[0], settings))
+
+
 def test_models_tokenizers_corpora_and_tensors_count_by_content(tmp_path: Path):
     model, tokenizer = pico.pair("gpt2")
     before = fingerprint([model, tokenizer])
     with torch.no_grad():
         model.get_input_embeddings().weight[0, 0] += 1
     assert fingerprint([model, tokenizer]) != before
+    tokenizer.model_max_length = 7
+    assert fingerprint(tokenizer) != fingerprint(pico.pair("gpt2")[1])
     assert fingerprint(torch.zeros(2, dtype=torch.bfloat16)) != fingerprint(torch.zeros(2))
     wide, tall = torch.nn.Linear(2, 3, bias=False), torch.nn.Linear(3, 2, bias=False)
     tall.weight = torch.nn.Parameter(wide.weight.detach().reshape(2, 3))

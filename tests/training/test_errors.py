@@ -115,6 +115,18 @@ def test_checkpoints_of_another_model_are_rejected(killed_copy, shared_run):
         replace(run, source=shared_run("gpt2", dtype=torch.bfloat16).source).train()
 
 
+@pytest.mark.parametrize(
+    ("file", "entries"),
+    [("config.json", {"activation_function": "relu"}), ("tokenizer_config.json", {"model_max_length": 33})],
+)
+def test_checkpoints_of_the_same_weights_with_other_settings_are_rejected(killed_copy, tmp_path, file, entries):
+    run = killed_copy()
+    source = Path(shutil.copytree(run.source, tmp_path / "edited"))
+    pico.edit_json(source / file, **entries)
+    with pytest.raises(InputError, match="another run, whose model differs"):
+        replace(run, source=source).train()
+
+
 def test_overwrite_starts_again_where_checkpoints_are_of_another_training(killed_copy, run_of, caplog):
     run, other = killed_copy(), replace(TRAINING, learning_rate=2e-2)
     result = run.train(other, overwrite=True)

@@ -44,6 +44,7 @@ def test_embeddings_first_warms_up_twice_as_transinner_does():
 def test_a_warm_up_of_ones_own_is_a_share_of_all_steps():
     assert summary(Training(steps=1_000, warmup=0.5))[0][-1] == 500
     assert summary(Training(steps=1_000, warmup=0))[0][-1] == 0
+    assert summary(Training(steps=100, warmup=0.29))[0][-1] == 29  # 0.29 * 100 is a little less
     assert [stage[-1] for stage in summary(Training(steps=1_000, plan="embeddings-first", warmup=0.05))] == [50, 50]
     assert [stage[-1] for stage in summary(Training(steps=1_000, plan="embeddings-first", warmup=1))] == [100, 900]
 

@@ -245,6 +245,7 @@ def _add_up(blocks: Iterable[scipy.sparse.csr_array], shape: tuple[int, int]) ->
     for block in blocks:
         total = total + block
         if total.nnz > MOST_PAIRS:
+            # Pairs as rare as the median are dropped too, so more than half of them may be.
             total.data[total.data <= np.median(total.data)] = 0
             total.eliminate_zeros()
     return total

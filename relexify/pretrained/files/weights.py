@@ -29,7 +29,7 @@ from relexify.storage.files import sha256_of, write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.tensor_files import TensorBytes, link_or_copy, read_header, rewrite_tensors
 
-__all__ = ["bytes_to_write", "identify_weights", "save_with_links", "sha256_of_weights"]
+__all__ = ["bytes_to_write", "find_file", "identify_weights", "save_with_links", "sha256_of_weights"]
 
 HASHED_BYTES = 4e9
 """Up to this size, parameters are hashed for the record even if nothing else reads them: about ten seconds."""
@@ -136,6 +136,20 @@ def sha256_of_weights(source: str | Path, *, read: bool = True) -> str | None:
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
+def find_file(model: str, file: str) -> Path | None:
+    """Return a file of a model: in a folder, or in the Hub's cache; None if it is not there.
+
+    Args:
+        model: The folder or Hub name, as `resolve` returns it.
+        file: The name of the file.
+    """
+    if Path(model).is_dir():
+        path = Path(model) / file
+        return path if path.is_file() else None
+    cached = try_to_load_from_cache(model, file)
+    return Path(cached) if isinstance(cached, str) else None
+
+
 def _stored_sha256(path: Path) -> str | None:
     """Return the sha256 by which the Hub's cache names a file; for large models, computing it takes minutes."""
     stored = path.resolve()
@@ -156,7 +170,7 @@ def _find_files(source: str | Path) -> _Files | None:
     name = resolve(source)
     if kind_of_folder(name) is not None:  # such models may be saved in another form
         return None
-    main_file = _find_file(name, SAFE_WEIGHTS_NAME) or _find_file(name, SAFE_WEIGHTS_INDEX_NAME)
+    main_file = find_file(name, SAFE_WEIGHTS_NAME) or find_file(name, SAFE_WEIGHTS_INDEX_NAME)
     if main_file is None:
         return None
     paths = find_shards(main_file.parent)
@@ -165,15 +179,6 @@ def _find_files(source: str | Path) -> _Files | None:
     index = None if main_file.name == SAFE_WEIGHTS_NAME else json.loads(main_file.read_text(encoding="utf-8"))
     shapes = {key: tuple(entry["shape"]) for path in paths for key, entry in read_header(path)[0].items()}
     return _Files(paths, shapes, index)
-
-
-def _find_file(model: str, file: str) -> Path | None:
-    """Return a file of a folder, or of a model in the Hub's cache."""
-    if Path(model).is_dir():
-        path = Path(model) / file
-        return path if path.is_file() else None
-    cached = try_to_load_from_cache(model, file)
-    return Path(cached) if isinstance(cached, str) else None
 
 
 def _updated_index(index: Mapping[str, Any], paths: list[Path], model: PreTrainedModel) -> dict[str, Any]:

@@ -232,7 +232,8 @@ def neighbourhood(rows: np.ndarray, words: Sequence[str], index: int, count: int
 def _mean_cosines(states: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
     """Return the mean cosine of positions with different tokens, and of those with the same one, averaged over tokens.
 
-    With unit vectors u, Σ_{a ≠ b} u_a · u_b = |Σ u|² - n, so no pair is computed.
+    With unit vectors u, Σ_{a ≠ b} u_a · u_b = |Σ u|² - Σ |u|², so no pair is computed. A state of zeros has a cosine of
+    0 with every state, itself included.
     """
     wide = states.astype(np.float64)
     units = wide / np.linalg.norm(wide, axis=1, keepdims=True).clip(min=1e-30)
@@ -240,11 +241,12 @@ def _mean_cosines(states: np.ndarray, ids: np.ndarray) -> tuple[float, float]:
     sums = np.zeros((len(counts), units.shape[1]))
     np.add.at(sums, token, units)
     same = np.einsum("td,td->t", sums, sums)
+    squares = np.bincount(token, np.einsum("nd,nd->n", units, units))
     different_pairs = float(len(ids)) ** 2 - float((counts.astype(np.float64) ** 2).sum())
     total = sums.sum(axis=0)
     inter = float((total @ total - same.sum()) / different_pairs)
     often = counts > 1
     if not often.any():
         return inter, float("nan")
-    intra = (same[often] - counts[often]) / (counts[often] * (counts[often] - 1.0))
+    intra = (same[often] - squares[often]) / (counts[often] * (counts[often] - 1.0))
     return inter, float(intra.mean())

@@ -128,7 +128,7 @@ def _bilingual_job(
             new_sequences=2 * min(part.blocks.count for part in data.values()),  # in turn from each text
         ),
         identity={
-            "model": fingerprint(model),
+            "model": fingerprint([model, bundle.tokenizers]),
             "languages": list(languages),
             "texts": {language: part.identity for language, part in data.items()},
         },

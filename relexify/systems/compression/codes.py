@@ -286,7 +286,7 @@ def _cluster_cells(
 
     def cluster(index: int) -> np.ndarray:
         cell_rows = rows[cells[index]]
-        cell_seed = seed + 1_000 * index
+        cell_seed = seed + 1_000 * index  # the stride keeps cells apart from the seeds 0, 1, 2, … of other runs
         if len(cell_rows) <= clusters:
             return np.arange(len(cell_rows))
         if clusters == 1:

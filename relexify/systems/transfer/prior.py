@@ -82,6 +82,5 @@ def prediction_key(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, text: object, device: str
 ) -> dict[str, object]:
     """Return everything that the predictions of a model depend on, for the cache."""
-    config = {**model.config.to_dict(), "_name_or_path": None}  # the same model may be in several folders
     kind = torch.device(device).type  # a GPU may compute in another precision
-    return {"model": fingerprint(model), "config": config, "tokenizer": tokenizer, "text": text, "device": kind}
+    return {"model": fingerprint(model), "tokenizer": tokenizer, "text": text, "device": kind}

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from relexify.errors import OutputError
 from relexify.evidence.evidence import Evidence
-from relexify.pretrained.files.weights import identify_weights, sha256_of_weights
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.files.weights import find_file, identify_weights, sha256_of_weights
+from relexify.pretrained.loading import load_config, load_model, load_tokenizer
+from relexify.pretrained.names import resolve
 from relexify.storage.files import Provenance, check_output
 from relexify.storage.fingerprint import BY_CONTENT, fingerprint
+from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
 from relexify.systems.transfer.checks import is_repeated, transfer_revisions
 from relexify.systems.transfer.options import Transfer, command_of, method_options
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 __all__ = ["is_finished", "provenance_of"]
+
+_SETTINGS = "_settings"
+"""Ends the name of the hash of what a model has besides weights, which is recorded for a model of any size."""
 
 
 def is_finished(options: Transfer, evidence: Evidence) -> bool:
@@ -37,14 +43,19 @@ def is_finished(options: Transfer, evidence: Evidence) -> bool:
             check_output(options.output)  # raises, because the output exists
         elif model is not None:
             current[name] = sha256_of_weights(model) or fingerprint(load_model(model, next_sentence=name == "model"))
+            current[name + _SETTINGS] = _hash_settings(model)
     # Any other tokenizer is determined by the other inputs.
     current["tokenizer"] = recorded["tokenizer"]
     if options.tokenizer:
         current["tokenizer"] = fingerprint(load_tokenizer(options.tokenizer))
-    if before["version"] == __version__ and current == recorded:
-        return True
-    check_output(options.output)  # raises, as above
-    return False
+    if before["version"] != __version__:
+        check_output(options.output)  # raises, as above
+    if changed := sorted(name for name in {*recorded, *current} if recorded.get(name) != current.get(name)):
+        raise OutputError(
+            f"{options.output} was made from other inputs (changed: {', '.join(changed)}): choose another name, or "
+            "replace it with `overwrite`"
+        )
+    return True
 
 
 def provenance_of(
@@ -70,6 +81,8 @@ def provenance_of(
     if options.donor is not None:
         models["donor"] = identify_weights(options.donor, load_model(options.donor), is_read=False)
     inputs = {name: digest for name, digest in models.items() if digest is not None}
+    sources = {"model": options.model, "donor": options.donor}
+    inputs |= {name + _SETTINGS: _hash_settings(each) for name, each in sources.items() if each is not None}
     inputs |= {**_hash_evidence(options, evidence), "tokenizer": fingerprint(target)}
     return Provenance(
         version=__version__,
@@ -79,6 +92,12 @@ def provenance_of(
         source=earlier,
         revisions=transfer_revisions(options),
     )
+
+
+def _hash_settings(model: str) -> str:
+    """Return the hash of what a model has besides weights: config, generation options and tokenizer."""
+    generation = find_file(resolve(model), "generation_config.json")
+    return fingerprint([load_config(model), generation and read_json(generation), load_tokenizer(model)])
 
 
 def _hash_evidence(options: Transfer, evidence: Evidence) -> dict[str, str]:

@@ -39,7 +39,8 @@ Weighting = Literal["objectives", "tokens"]
 of both, as in the paper's sum L_ULM. CdLM has a label for every token, and MLM for one in seven, so most of that sum
 comes from CdLM."""
 Direction = Literal["source-to-target", "target-to-source"]
-"""The translation directions of the two models of transfer training (Algorithm 1)."""
+"""The translation directions of the two models of transfer training (Algorithm 1). The position of a direction is the
+index of its input language: `get_args(Direction)[0]` reads language 0."""
 
 COMMONALITY = Training(
     plan="direct",

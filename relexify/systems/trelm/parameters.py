@@ -32,6 +32,7 @@ def phase_pattern(model: TriLayerForMaskedLM, phase: Phase) -> str:
             (r"backbone\.embeddings", "language_embeddings", "source_words", "placeholder", "widening", "trilayer")
         )
         return rf"^model\.({inside})(\.|$)|^head\.(narrowing|decoder|source_decoder)\."
+    # ^(?!a|b) matches every name that begins with neither a nor b.
     if phase == "specific":
         return f"^(?!{_NEXT_SENTENCE}|{_SOURCE_VOCABULARY})"
     if phase == "specific with next sentences":

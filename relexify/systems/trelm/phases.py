@@ -273,7 +273,7 @@ def _phase_job(
         model=loaded,
         dtype=dtype,
         data=data,
-        identity={"model": fingerprint(loaded), "phase": phase, **identity},
+        identity={"model": fingerprint([loaded, tokenizers]), "phase": phase, **identity},
         notes=source_notes(model) | {"held_out": sizes} | notes,
         load=lambda folder: load_model(folder or model),
         save=lambda trained, folder: save_with_tokenizers(trained, tokenizers, folder),

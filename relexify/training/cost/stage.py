@@ -197,6 +197,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         _optimiser_bytes(found, bytes_of, trained_bytes, stage, training, with_paged=with_paged)
         for with_paged in (True, False)
     )
+    # Operations per parameter: 2 forward, 2 for the gradient of the input, 2 for that of the weight if it is trained.
     predicting = (6 if is_head_trained else 4) * head.numel() * label_share
     return StageCost(
         steps=stage.steps,
@@ -280,6 +281,7 @@ def _count(model: PreTrainedModel, stage: Stage, training: Training) -> _Counted
 def _layer_operations(model: PreTrainedModel, found: _Counted, training: Training) -> float:
     """Return the operations per token in the layers: 2 forward, 2 backward, 2 for the gradient of what is trained."""
     inner = sum(matrix.used_numbers * (6 if matrix.name in found.trained else 4) for matrix in found.matrices)
+    # QKᵀ and the sum over V take 4 · length · width forward and twice that backward; causal attention needs half of it.
     by_position, shape = 12 if architecture_of(model) == "encoder" else 6, layer_sizes(model)
     attention = by_position * shape.layers * training.length * shape.width
     recomputed = 0.0

@@ -91,7 +91,7 @@ class Blocks:
         width = self.body + (self.masks is None)  # a decoder needs the next token as the last label
         by_epoch = (divmod(position, self.count) for position in positions)
         starts = np.array([int(self._order(epoch)[index]) * self.body for epoch, index in by_epoch])
-        rows = self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64)
+        rows = self.packed.tokens[starts[:, None] + np.arange(width)].astype(np.int64)  # [sequences × width]
         if self.masks is None:
             inputs, labels = begin_windows(self.start, rows[:, :-1], rows[:, 1:])
             return {

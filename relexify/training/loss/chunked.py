@@ -60,6 +60,7 @@ def labelled_positions(
         positions = has_label.nonzero().squeeze(1) if has_label.any() else targets.new_zeros(1)
         return flat.index_select(0, positions), targets[positions], torch.zeros((), device=flat.device)
     expected = len(targets) * label_share
+    # The number of labels is binomial; ten standard deviations above its mean are never reached by chance.
     likely = expected + 10 * sqrt(expected * (1 - label_share))
     count = min(max(ceil(likely / _MULTIPLE), 1) * _MULTIPLE, len(targets))
     rank = has_label.cumsum(0)

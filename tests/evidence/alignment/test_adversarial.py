@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.linalg import orthogonal_procrustes, polar
 
+from relexify.evidence.alignment.unsupervised import adversarial
 from relexify.evidence.alignment.unsupervised.adversarial import build_discriminator, keep_near_orthogonal, train_map
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.spaces import mutual_neighbours, prepare_space, random_rotation, refine
@@ -30,6 +31,14 @@ def always_improving() -> Callable[[torch.Tensor], float]:
 
 def error_of_orthogonality(matrix: torch.Tensor) -> float:
     return float((matrix.T @ matrix - torch.eye(len(matrix))).abs().max())
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5])
+def test_dropout_keeps_the_mean_of_the_vectors(rate):
+    vectors = torch.full((400, 50), 2.0)
+    dropped = adversarial._drop_out(vectors, rate, torch.Generator().manual_seed(0))
+    assert float(dropped.mean()) == pytest.approx(2, rel=0.03)
+    assert float((dropped == 0).double().mean()) == pytest.approx(rate, abs=0.02)
 
 
 def test_the_discriminator_has_two_hidden_layers_with_leaky_relu():

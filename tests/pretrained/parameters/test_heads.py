@@ -63,6 +63,10 @@ def test_a_folder_with_a_new_head_loads_with_its_tokenizer(tmp_path):
     assert with_added_head(tmp_path / "bare") == folder
     with pytest.raises(InputError, match="already has a head"):
         with_added_head(folder)
+    pico.edit_json(tmp_path / "bare" / "config.json", hidden_act="relu")
+    assert load_model(with_added_head(tmp_path / "bare")).config.hidden_act == "relu"
+    pico.edit_json(tmp_path / "bare" / "tokenizer_config.json", model_max_length=33)
+    assert load_tokenizer(with_added_head(tmp_path / "bare")).model_max_length == 33
 
 
 def test_an_encoder_decoder_gets_no_head():

@@ -53,6 +53,13 @@ def test_similarities_are_the_mean_cosines_of_all_pairs_of_positions():
     assert len(found.inter) == 3
 
 
+def test_a_state_of_zeros_has_a_cosine_of_zero_with_every_state():
+    units = np.array([[1, 0], [0, 0], [0.6, 0.8], [1, 0]])
+    found = layer_similarities(HiddenStates(np.array([7, 7, 8, 8]), (units,)))
+    assert found.inter == pytest.approx([(0.6 + 1 + 0 + 0) / 4])
+    assert found.intra == pytest.approx([(0 + 0.6) / 2])
+
+
 def test_special_tokens_around_a_window_are_read_and_not_compared():
     model, _ = pico.pair("bert")
     found = layer_similarities(hidden_states(model, [[7, 8, 9], [8, 7]], before=[2], after=[3]))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relexify.errors import InputError
+from relexify.systems.compression import equal_size as equal_size_module
 from relexify.systems.compression.codes import (
     check_codes,
     clustered_codes,
@@ -179,6 +180,12 @@ def test_equal_size_clusters_are_bounded_and_nearly_as_good_as_the_best_assignme
     best, free = np.repeat(costs, 20, axis=1)[positions, columns].sum(), costs.min(axis=1).sum()
     assert costs[np.arange(200), labels].sum() - best < 0.15 * (best - free)
     assert np.bincount(equal_size_labels(rows, centres)).max() <= 20
+
+
+def test_rows_whose_second_choice_is_worst_come_first_if_a_cluster_is_full(monkeypatch):
+    monkeypatch.setattr(equal_size_module, "_prices", lambda costs, seed: np.zeros(costs.shape[1]))
+    costs = np.array([[0.0, 1, 7], [0, 5, 6], [0, 2, 8], [0, 9, 9]])
+    assert bounded_labels(costs, 2).tolist() == [1, 0, 1, 0]
 
 
 def test_fitted_tables_are_the_least_squares_solution():

@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import normalizers
 
 from relexify.errors import EvidenceError, InputError, OutputError, VocabularyError
 from relexify.evidence.lexicon import BilingualLexicon
@@ -21,6 +23,7 @@ from relexify.grafting import check
 from relexify.methods.baselines import random
 from relexify.methods.registry import METHODS, Initialisation
 from relexify.mixture import PrecomputedRows
+from relexify.pretrained.loading import load_tokenizer
 from relexify.pretrained.runtime import runnable
 from relexify.progress import Advance, report_to
 from relexify.steps import STEPS, RunContext, Variant
@@ -169,6 +172,27 @@ def test_an_output_of_other_code_with_the_same_version_is_not_up_to_date(options
     run_transfer(options)
     monkeypatch.setitem(METHODS._entries, "fvt", replace(METHODS["fvt"], revision=99))
     with pytest.raises(OutputError, match=r"\(changed: method\)"):
+        run_transfer(options)
+
+
+@pytest.mark.parametrize("part", ["config", "generation options", "tokenizer", "chat template"])
+def test_an_output_is_not_up_to_date_if_anything_but_the_weights_of_its_model_has_changed(options, part):
+    options = replace(options, method="fvt")
+    run_transfer(options)
+    folder = Path(options.model)
+    if part == "chat template":
+        (folder / "chat_template.jinja").write_text("{{ messages }}")
+    elif part == "tokenizer":
+        tokenizer = load_tokenizer(folder)
+        tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
+        tokenizer.save_pretrained(folder)
+    else:
+        file, changes = {
+            "config": ("config.json", {"activation_function": "relu"}),
+            "generation options": ("generation_config.json", {"max_new_tokens": 7}),
+        }[part]
+        pico.edit_json(folder / file, **changes)
+    with pytest.raises(OutputError, match=r"out was made from other inputs \(changed: model_settings\): .*`overwrite`"):
         run_transfer(options)
 
 

@@ -246,6 +246,18 @@ def test_languages_are_given_by_name_by_row_or_by_token(backbone: Any) -> None:
         model(ids, languages=torch.tensor([[0, 0], [1, 1]]))
 
 
+def test_the_placeholder_has_the_language_of_the_first_token() -> None:
+    model, ids = with_trilayer(bert(), ("en", "zh")), torch.tensor([[5, 6, 7]])
+
+    def placeholder(*languages: int) -> torch.Tensor:
+        with torch.no_grad():
+            read = model.model(ids, languages=torch.tensor([languages]), output_hidden_states=True)
+        return read.hidden_states[0][0, -1]
+
+    assert torch.equal(placeholder(0, 0, 1), placeholder(0, 0, 0))
+    assert not torch.allclose(placeholder(0, 0, 1), placeholder(1, 1, 1))
+
+
 def test_a_bridge_predicts_from_the_state_of_another_position() -> None:
     model, ids = with_trilayer(bert()), torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():

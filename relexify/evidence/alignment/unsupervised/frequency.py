@@ -202,7 +202,7 @@ def _sinkhorn(logits: torch.Tensor) -> torch.Tensor:
     share = len(plan) / plan.shape[1]
     columns = plan.new_ones(plan.shape[1])
     for _ in range(BALANCES):
-        rows = 1 / (plan @ columns).clamp(min=1e-30)
+        rows = 1 / (plan @ columns).clamp(min=1e-30)  # a row whose mass underflowed must not divide by zero
         columns = share / (rows @ plan).clamp(min=1e-30)
     rows = 1 / (plan @ columns).clamp(min=1e-30)
     return plan.mul_(columns).mul_(rows[:, None])

@@ -12,6 +12,7 @@ from relexify.errors import InputError, VocabularyError
 from relexify.pretrained.architecture import IGNORED
 from relexify.systems.trelm.data.batches import InLanguage, PairBatches
 from relexify.systems.trelm.data.next_sentences import SegmentPairs
+from relexify.systems.trelm.data.pairs import AlignedSentence
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.text import Corpus
 from relexify.training.data.batches import Blocks
@@ -44,6 +45,26 @@ def test_a_pair_is_read_on_one_side_and_written_on_the_other(direction: str) -> 
         assert (rows["input_ids"][index][rows["attention_mask"][index] == 0] == PAD).all()
         seen.add(number)
     assert seen == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "order"),
+    [
+        (
+            ([CLS], [SEP]),
+            ([CLS, MASK], [SEP, PAD]),
+            [0, 0, 1, 2, 2],
+        ),
+        (([CLS, MASK], [SEP, PAD]), ([CLS, MASK], [SEP, PAD]), [0, 1, 2, 3, 4]),
+        (([CLS, MASK], [SEP, PAD]), ([CLS], [SEP]), [0, 2, 3]),
+        (([], [SEP]), ([CLS], [SEP]), [UNALIGNED, 0, 1]),
+    ],
+)
+def test_special_tokens_are_aligned_one_by_one(read: Any, written: Any, order: list[int]) -> None:
+    batches = PairBatches(three_pairs(), TOKENIZER)
+    batches.frames = read, written
+    sentence = AlignedSentence(np.array([7]), np.array([0]))
+    assert batches._translation((sentence, sentence))["order"].tolist() == order
 
 
 @pytest.mark.parametrize("direction", ["source-to-target", "target-to-source"])

@@ -34,9 +34,9 @@ def test_the_average_is_that_of_the_equation_and_the_weights_return():
         decay = min(0.5, (1 + step) / (10 + step))
         now = weight.detach().clone()
         expected = now if expected is None else decay * expected + (1 - decay) * now
-    with averaged_weights(optimiser):
-        torch.testing.assert_close(weight.detach(), expected)
-    assert torch.equal(weight, now)
+        with averaged_weights(optimiser):
+            torch.testing.assert_close(weight.detach(), expected)
+        assert torch.equal(weight, now)
 
 
 @pytest.mark.parametrize("training", [AVERAGED, OWN_PLAN], ids=["direct", "relexify"])

@@ -26,10 +26,10 @@ import sys
 import tempfile
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.large_models import letter_tokenizer, write_text
-from relexify.training.options import OPTIMISER_STATES, WHOLE_STATE
+from relexify.training.options import FULL_STATE, OptimiserState
 
 VOCABULARY = 49_152
 SHAPES = {
@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=["135M", "360M", "1.7B"])
     parser.add_argument("--plans", nargs="+", default=["relexify"])
     parser.add_argument("--lora", nargs="+", type=int, default=[0], metavar="RANK", help="0: full training")
-    parser.add_argument("--states", nargs="+", choices=OPTIMISER_STATES, default=[WHOLE_STATE], help="AdamW's moments")
+    parser.add_argument(
+        "--states", nargs="+", choices=get_args(OptimiserState), default=[FULL_STATE], help="AdamW's moments"
+    )
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--vocab-size", type=int, default=VOCABULARY)
@@ -76,7 +78,7 @@ def measure(shape: str, plan: str, rank: int, state: str, options: argparse.Name
     estimated, measured = found["estimates"][0], found["measured"]
     speed = estimated["tokens"] / estimated["seconds"]
     memory = sum(estimated["memory"].values())
-    name = f"{shape} {plan}{f' LoRA {rank}' if rank else ''}{'' if state == WHOLE_STATE else f' {state}'}"
+    name = f"{shape} {plan}{f' LoRA {rank}' if rank else ''}{'' if state == FULL_STATE else f' {state}'}"
     show(name, "measured", speed, measured["tokens_per_second"], memory, measured["memory"])
     if options.train:
         steps = ["--steps", str(options.train), "--set", f"evaluate_every={options.train}"]

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 __all__ = [
     "LARGEST_SEED",
@@ -31,11 +33,14 @@ __all__ = [
     "TrainingError",
     "VocabularyError",
     "check_choice",
+    "check_choices",
     "check_number",
     "check_positive",
+    "choices_of",
     "first_line",
     "importing",
     "is_panic",
+    "one_of",
 ]
 
 LARGEST_SEED = 2**32 - 1
@@ -128,6 +133,11 @@ def check_positive(name: str, value: float | None, most: float = float("inf"), *
         raise InputError(f"{before}`{name}={value}` is not possible: give a number above 0{limit}")
 
 
+def one_of(choices: Collection[str]) -> str:
+    """Return the values that an option may have, for a message: `a or b`, `one of a, b, c`."""
+    return " or ".join(choices) if len(choices) <= 2 else f"one of {', '.join(choices)}"
+
+
 def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
     """Validate the value of an option that has a few possible values; `kind` says what it chooses.
 
@@ -135,7 +145,32 @@ def check_choice(kind: str, value: str, choices: Collection[str]) -> None:
         InputError: It is none of them.
     """
     if value not in choices:
-        raise InputError(f"there is no {kind} {value!r}: choose one of {', '.join(choices)}")
+        raise InputError(f"there is no {kind} {value!r}: choose {one_of(choices)}")
+
+
+def check_choices(options: object, *, before: str = "") -> None:
+    """Validate all fields of a dataclass whose type is a `Literal`, which Python does not do itself.
+
+    Args:
+        options: The dataclass.
+        before: What comes before the name of a field in messages, such as `aligning.`.
+
+    Raises:
+        InputError: A field has none of the values of its type.
+    """
+    for name, annotation in get_type_hints(type(options)).items():
+        choices, value = choices_of(annotation), getattr(options, name)
+        if choices and value is not None and value not in choices:
+            raise InputError(f"`{before}{name}={value}` is not possible: choose {one_of(choices)}")
+
+
+def choices_of(annotation: Any) -> tuple[str, ...]:
+    """Return the values of a `Literal`, also if the annotation allows None; nothing for other types."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    members = [choices_of(member) for member in get_args(annotation) if get_origin(member) is Literal]
+    is_optional = get_origin(annotation) in (Union, UnionType)
+    return members[0] if is_optional and members else ()
 
 
 def first_line(error: BaseException) -> str:

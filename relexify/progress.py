@@ -123,11 +123,14 @@ def count_of(number: int, one: str, several: str = "") -> str:
 
 def format_duration(seconds: float) -> str:
     """Return a duration in its two largest units: `40 s`, `3 min 20 s`, `5 h 10 min`, `5 days 3 h`."""
-    units = (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-    for index, (name, size) in enumerate(units[:-1]):
-        if seconds >= size:
-            smaller_name, smaller = units[index + 1]
-            whole, rest = divmod(round(seconds / smaller), size // smaller)
-            unit = "day" if (name, whole) == ("days", 1) else name
-            return f"{whole} {unit} {rest} {smaller_name}" if rest else f"{whole} {unit}"
-    return f"{round(seconds)} s"
+    if round(seconds) < 60:
+        return f"{round(seconds)} s"
+    # Rounded before it is compared with the next unit: 59 min 59.9 s is 1 h.
+    if (whole := round(seconds)) < 3_600:
+        (many, rest), name, smaller = divmod(whole, 60), "min", "s"
+    elif (whole := round(seconds / 60)) < 24 * 60:
+        (many, rest), name, smaller = divmod(whole, 60), "h", "min"
+    else:
+        many, rest = divmod(round(seconds / 3_600), 24)
+        name, smaller = "day" if many == 1 else "days", "h"
+    return f"{many} {name} {rest} {smaller}" if rest else f"{many} {name}"

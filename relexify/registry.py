@@ -19,7 +19,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeVar
 
-from relexify.errors import InputError
+from relexify.errors import InputError, one_of
 
 __all__ = ["Registry", "choose", "search_in", "suggestion"]
 
@@ -135,7 +135,7 @@ def suggestion(name: str, known: Collection[str], *, listed_by: str = "") -> str
     if close:
         return f"did you mean {close[0]!r}?"
     if not listed_by or len(known) <= FEW_NAMES:
-        return f"choose one of {', '.join(known)}"
+        return f"choose {one_of(known)}"
     words = set(_WORD.findall(name.lower()))
     alike = [other for other in known if words & set(_WORD.findall(other.lower()))]
     beginning = f"similar: {', '.join(alike[:FEW_SIMILAR])}; " if alike else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
+from relexify.device import AUTO
 from relexify.registry import Registry
 from relexify.storage.notes import Notes
 
@@ -28,6 +29,7 @@ __all__ = [
     "Flattened",
     "ModelChange",
     "ModelName",
+    "NamesModel",
     "ResultTable",
     "RunContext",
     "Step",
@@ -38,13 +40,20 @@ __all__ = [
     "Variant",
     "changes_of",
     "methods_of",
+    "run_seed",
     "snapshot_folder",
 ]
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")
 
-ModelName = Annotated[str, "model"]
+
+@dataclass(frozen=True)
+class NamesModel:
+    """Marks a field with the name of a model or tokenizer: `Annotated[str, NamesModel()]`."""
+
+
+ModelName = Annotated[str, NamesModel()]
 """A model or tokenizer: a folder, or a name on the Hub. In a recipe, a path is relative to the file."""
 
 INHERITED: Mapping[str, bool] = MappingProxyType({"inherited": True})
@@ -73,16 +82,18 @@ class RunContext:
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         tables: The options of all tables of the recipe, by name.
-        device: Where to search and score; training uses a GPU if there is one.
+        device: Where to search and score: `cpu`, `cuda`, or `auto` for a GPU if there is one, which training uses.
         overwrite: Whether an older output may be replaced.
+        seed: Random seed of the run, for steps whose table has none; see `run_seed`.
     """
 
     source_model: str
     corpus: Corpus
     held_out: Corpus | None
     tables: Mapping[str, Any]
-    device: str = "cpu"
+    device: str = AUTO
     overwrite: bool = False
+    seed: int = 0
 
 
 class TrainingSettings(Protocol):
@@ -214,7 +225,7 @@ class StepReport(Generic[Result]):
 class Step(Generic[Options, Result]):
     """One step of a run.
 
-    The keys of the table are the fields of the options. Their types say how a value is read: `TextInput` (of
+    The keys of the table are the fields of the options. Their types say how a value is read: `TextOption` (of
     `relexify.text`) is the name of a text or a list of names, `ModelName` a model, a `Path` any file,
     `Annotated[str, REGISTRY]` a name in a registry. Fields called `model`, `output`, `corpus` and `held_out` are filled
     from the top of the recipe, `device` and `overwrite` by the runner. A recipe may give some keys of nested options;
@@ -225,7 +236,7 @@ class Step(Generic[Options, Result]):
     Attributes:
         table: The name of the recipe table.
         options: The dataclass of its options, or `dict` if the keys are free.
-        order: Steps run in ascending order.
+        order: Steps run in ascending order, see `STEPS`.
         summary: What it does, in one line, for help and documentation.
         check: Validates the options before any work, with the files and the model; raises `InputError`.
         run: Takes the options, the context, the model to start from and the folder to write; returns the result.
@@ -270,7 +281,24 @@ def snapshot_folder(output: Path, optimiser_step: int) -> Path:
 
 
 STEPS: Registry[Step[Any, Any]] = Registry("recipe table")
-"""The steps that a recipe may have, by table."""
+"""The steps that a recipe may have, by table.
+
+Their orders leave room for others between them:
+
+    10  transfer     20  fresh        the model: with embeddings of the target language, or with random parameters
+    30  compress                      its embedding is compressed before it is trained
+    40  training     50  bilingual    60  trelm
+"""
+
+
+def run_seed(steps: Sequence[Step[Any, Any]], tables: Mapping[str, Any]) -> int:
+    """Return the random seed of a run: the seed of its first step that has one.
+
+    Args:
+        steps: In their order.
+        tables: The options of the steps, by table.
+    """
+    return next((step.seed(tables[step.table]) for step in steps if step.seed is not None), 0)
 
 
 def methods_of(tables: Mapping[str, Any]) -> dict[str, str]:

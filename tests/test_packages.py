@@ -36,6 +36,16 @@ def test_the_docstring_of_a_package_names_no_file_that_is_gone(package):
     assert not gone, f"the docstring of {package.name} names files that it does not have: {gone}"
 
 
+def test_messages_of_the_log_start_in_lower_case_because_a_level_precedes_them():
+    found = []
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name("logger")), args=[ast.Constant(str() as text), *_]):
+                    found += [f"{path}:{node.lineno}"] if text[:1].isupper() else []
+    assert not found
+
+
 def test_every_file_and_function_on_the_way_of_a_command_exists():
     guide = (ROOT.parent / "CONTRIBUTING.md").read_text()
     way = guide[guide.index("## Follow a command") : guide.index("## How an interrupted run")]

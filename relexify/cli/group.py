@@ -134,11 +134,10 @@ class VerbCommand(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            names, text = parameter.get_help_record(ctx) or ("", "")
+            names, text = _help_row(parameter, ctx)
             if names:  # empty if it is hidden
                 panel: Any = getattr(parameter, "rich_help_panel", None)
-                shown = parameter.name.upper() if default == "Arguments" else _TYPE.sub(_type_name, names)
-                text = text.replace(r"\[", "[")  # as older versions of typer write it, for Rich
+                shown = parameter.name.upper() if default == "Arguments" else names
                 panels.setdefault(panel or default, []).append((shown, text))
         _print_panels(panels)
 
@@ -247,11 +246,17 @@ class VerbGroup(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help of the program in panels; typer does so too, but imports a parser of Markdown for it."""
         _print_head(self.get_usage(ctx), self.help or "", is_markup=True)
-        options: list[Any] = self.get_params(ctx)  # the program has no arguments
-        panels = {"Options": [(", ".join(sorted(option.opts, key=len)), option.help) for option in options]}
+        panels = {"Options": [_help_row(option, ctx) for option in self.get_params(ctx)]}  # it has no arguments
         for name, verb in self.verbs.items():
             panels.setdefault(PANELS[verb.folder], []).append((name, verb.summary(name)))
         _print_panels(panels, width=max(map(len, self.verbs)))
+
+
+def _help_row(parameter: Any, ctx: Any) -> tuple[str, str]:
+    """Return the names of a parameter with the type of its value, and its help; two empty texts if it is hidden."""
+    names, text = parameter.get_help_record(ctx) or ("", "")
+    # Older versions of typer escape brackets in the text, for Rich.
+    return _TYPE.sub(_type_name, names), text.replace(r"\[", "[")
 
 
 def _type_name(found: re.Match[str]) -> str:

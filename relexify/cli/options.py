@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from relexify.cli.console import console
+from relexify.device import resolve_device, validate_device
 from relexify.errors import InputError
 
 if TYPE_CHECKING:
-    from relexify.text import TextInput
+    from relexify.text import TextOption
 
 __all__ = [
     "METHOD",
@@ -107,15 +107,7 @@ def check_model(name: str | None) -> str | None:
 
 
 def _check_device(name: str) -> str:
-    """Reject a name that is not a device, and CUDA if torch certainly lacks it; `chosen_device` validates the rest."""
-    if not re.fullmatch(r"auto|(cpu|cuda|mps)(:\d+)?", name):
-        raise InputError(f"--device {name!r} is not a device to compute on: use cpu, cuda or auto")
-    if not name.startswith("cuda"):
-        return name
-    from relexify.pretrained.runtime.cuda import reason_without_cuda
-
-    if reason := reason_without_cuda():
-        raise InputError(f"--device {name} is not available, since {reason}: use cpu")
+    validate_device(name)
     return name
 
 
@@ -246,21 +238,9 @@ def apply_settings(table: str, options: AnyOptions, settings: Sequence[str] | No
 
 
 def chosen_device(name: str) -> str:
-    """Return the device to use; `auto` is a GPU if there is one.
-
-    Raises:
-        InputError: It is not a device, or it is not available.
-    """
+    """Return the device to use, as `resolve_device`, and log that its import of torch takes a while."""
     say_loading()
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(_check_device(name))  # `--set device=…` is not validated before
-    available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (device.index or 0) >= available[device.type]:
-        raise InputError(f"--device {name} is not available: torch finds {available[device.type]} of its kind; use cpu")
-    return name
+    return resolve_device(name)
 
 
 def say_loading() -> None:
@@ -273,7 +253,7 @@ _MOST_COMPARED = 50_000_000
 """Bytes of held-out text from which on it is read once the work has begun only, because that takes seconds."""
 
 
-def check_texts(*languages: tuple[TextInput | None, TextInput | None]) -> None:
+def check_texts(*languages: tuple[TextOption | None, TextOption | None]) -> None:
     """Validate texts before slow imports; each pair is text to train on, and held-out text.
 
     Raises:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import torch
-
+from relexify.device import resolve_device
 from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskData, TaskFiles, read_task
 from relexify.evaluation.finetuning.encoder import encoder_config
@@ -42,9 +41,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         InputError: A file is invalid, or the model cannot be evaluated on the task.
         VocabularyError: The tokenizer does not belong to the model.
     """
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = resolve_device(options.device)
     # `through` names a language only if the model is bilingual and `language` chooses the one to train in.
     two_languages = options.language is not None and options.through is not None and needs_language(model)
     with (
@@ -58,7 +55,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         data = _read(files, options)
         if repeated := data.repeated_tests:
             total = sum(map(len, data.tests.values()))
-            logger.warning("%s: %d of %d test examples are in the training data too.", options.task, repeated, total)
+            logger.warning("%s: %d of %d test examples are in the training data too", options.task, repeated, total)
         return _search(resolve(trained), data, options, Path(folder))
 
 

@@ -10,9 +10,10 @@ import itertools
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal, TypeVar
 
-from relexify.errors import LARGEST_SEED, InputError, check_choice, check_number, check_positive
+from relexify.device import AUTO, validate_device
+from relexify.errors import LARGEST_SEED, InputError, check_choices, check_number, check_positive
 from relexify.evaluation.registry import TASKS
-from relexify.pretrained.runtime.precision import PRECISIONS
+from relexify.pretrained.runtime.precision import Precision
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
 
 __all__ = ["EpochTraining", "Evaluation", "FineTuning", "ParserTraining", "Probing", "check_seeds"]
@@ -31,14 +32,15 @@ class EpochTraining:
     Attributes:
         epochs: Passes over the training data.
         batch: Examples per step.
-        learning_rate: The peak, from which it falls to zero linearly.
+        learning_rate: Peak learning rate, from which it falls linearly to zero.
         warmup: Share of the steps in which the learning rate rises.
         weight_decay: Weight decay of matrices.
         beta1: Adam's decay of the first moment.
         beta2: Adam's decay of the second moment.
         epsilon: Adam's epsilon.
-        clip: Largest norm of a gradient.
-        precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
+        clip: Largest norm of the gradient.
+        precision: Number format of computations. `auto` is `bfloat16` (mixed precision) if the GPU supports it, and
+            `float32` otherwise.
 
     Raises:
         InputError: A value is out of range.
@@ -53,7 +55,7 @@ class EpochTraining:
     beta2: float = 0.999
     epsilon: float = 1e-8
     clip: float = 1.0
-    precision: str = "auto"
+    precision: Precision = "auto"
 
     def __post_init__(self) -> None:
         _check_counts(self, "epochs", "batch")
@@ -61,7 +63,7 @@ class EpochTraining:
         check_positive("clip", self.clip)
         if not 0 <= self.warmup <= 1:
             raise InputError(f"`warmup={self.warmup}` is not a share: give a number from 0 to 1")
-        check_choice("precision", self.precision, PRECISIONS)
+        check_choices(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +125,6 @@ class ParserTraining(EpochTraining):
         super().__post_init__()
         _check_counts(self, "arc_size", "label_size", "patience")
         check_positive("score_learning_rate", self.score_learning_rate, 1)
-        if self.pooling not in {"mean", "first"}:
-            raise InputError(f"pooling is {self.pooling!r}: give 'mean' or 'first'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,29 +149,29 @@ class Evaluation:
     """A task to evaluate a model on, and its options.
 
     Attributes:
-        task: One of `TASKS`.
-        probe: Train a linear probe on frozen hidden states instead of the model (see `Task.probe`).
+        task: The task; `relexify evaluate --help` lists them.
+        probe: Train a linear probe on frozen hidden states instead of the model.
         language: The language of a bilingual model to train in.
-        through: A model of another language, or the name of the other language of a bilingual model, whose tokenizer
-            and embeddings replace those of the trained model for the test: zero-shot transfer.
-        epochs: Passes over the training data. The task's default if not given, as for all options up to
-            `micro_batch`.
+        through: Zero-shot transfer: test with the tokenizer and embeddings of this model, or of this language of a
+            bilingual model.
+        epochs: Passes over the training data; default: set by the task, as for all options up to `micro_batch`.
         batch: Examples per step.
-        learning_rate: The peak.
-        score_learning_rate: The peak for the layers on top of a parser's encoder.
+        learning_rate: Peak learning rate.
+        score_learning_rate: Peak learning rate of the layers on top of a parser's encoder.
         warmup: Share of the steps in which the learning rate rises.
         length: Tokens per sequence; longer ones are truncated.
         weight_decay: Weight decay of matrices.
         beta2: Adam's decay of the second moment.
         epsilon: Adam's epsilon.
-        clip: Largest norm of a gradient.
+        clip: Largest norm of the gradient.
         micro_batch: Examples per forward pass, if a whole batch does not fit into memory.
-        learning_rates: Peaks to choose from, by the score of the first seed on development data.
-        batches: Numbers of examples per step to choose from in the same way, together with `learning_rates`.
-        examples: Train on this many examples, evenly spaced in the training file; on all if not given.
+        learning_rates: Peak learning rates to choose from, by the score of the first seed on development data.
+        batches: Batch sizes to choose from in the same way, together with `learning_rates`.
+        examples: Train on this many examples, evenly spaced in the training file; default: all.
         seeds: One training run for each.
         keep_encoders: Keep the fine-tuned encoders, in folders `encoder-SEED`, to start another task from.
-        device: Where probes and parsers are computed; `auto` for the GPU if there is one. Training uses what there is.
+        device: Where probes and parsers are computed: `cpu`, `cuda`, or `auto` for a GPU if there is one, which
+            training uses.
 
     Raises:
         InputError: There is no such task, the task has no such option, or a value is out of range.
@@ -197,9 +197,10 @@ class Evaluation:
     examples: int | None = None
     seeds: tuple[int, ...] = (0,)
     keep_encoders: bool = field(default=False, metadata=NO_EFFECT)
-    device: str = field(default="auto", metadata=NO_EFFECT)
+    device: str = field(default=AUTO, metadata=NO_EFFECT)
 
     def __post_init__(self) -> None:
+        validate_device(self.device)
         task = TASKS.get_or_raise(self.task)
         if self.probe and task.probe is None:
             known = ", ".join(name for name, other in TASKS.items() if other.probe is not None)

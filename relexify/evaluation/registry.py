@@ -61,6 +61,7 @@ class Task:
         evaluate: Trains and tests a model; None if it is fine-tuned like most.
         needs_encoder: Whether only encoders can be evaluated.
         needs_dev: Whether development data is required.
+        suite: The benchmark that it is part of, if it is best known by that.
         packages: Optional packages that it needs, with what they are needed for. The name is that of the module,
             with `-` where pip has it instead of `_`.
     """
@@ -75,6 +76,7 @@ class Task:
     evaluate: Evaluator | None = None
     needs_encoder: bool = True
     needs_dev: bool = False
+    suite: str = ""
     packages: tuple[tuple[str, str], ...] = ()
 
 

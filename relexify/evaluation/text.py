@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from relexify.errors import InputError, check_number
+from relexify.device import AUTO, resolve_device, validate_device
+from relexify.errors import check_choices, check_number
 from relexify.storage.fingerprint import NO_EFFECT
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ class TextScoring:
     Attributes:
         held_out_bytes: Bytes of the text to score on, in whole lines.
         length: Tokens that the model sees at once.
-        batch: Windows scored at a time.
+        batch: Windows per forward pass.
         masking: How tokens of a masked language model are masked: `strided` (several per pass), `single` (one token at
             a time: the exact pseudo-perplexity, many times slower) or `words` (whole words: comparable across
             vocabularies, several times slower). Decoders ignore it.
-        language: The language to score, if the model has several.
-        device: Where to compute.
+        language: The language to score; required if the model has several.
+        device: Where to compute: `cpu`, `cuda`, or `auto` for a GPU if there is one.
     """
 
     held_out_bytes: int = 400_000
@@ -39,14 +40,14 @@ class TextScoring:
     batch: int = 8
     masking: Literal["strided", "single", "words"] = "strided"
     language: str | None = None
-    device: str = field(default="cpu", metadata=NO_EFFECT)
+    device: str = field(default=AUTO, metadata=NO_EFFECT)
 
     def __post_init__(self) -> None:
         """Validate the options."""
+        validate_device(self.device)
         for name, least, most in (("held_out_bytes", 1, 2**40), ("length", 2, 2**20), ("batch", 1, 2**20)):
             check_number(name, getattr(self, name), least, most)
-        if self.masking not in ("strided", "single", "words"):
-            raise InputError(f"there is no masking {self.masking!r}: choose strided, single or words")
+        check_choices(self)
 
 
 def explain_size(held_out: TextSource, options: TextScoring) -> str:
@@ -94,7 +95,7 @@ def score_text(model: str | Path, held_out: TextSource, options: TextScoring | N
     lines = text.sample_bytes(options.held_out_bytes).split("\n")
     loaded, tokenizer = load_for_language(model, options.language)
     check_own_tokenizer(model, tokenizer)
-    loaded = loaded.to(options.device)
+    loaded = loaded.to(resolve_device(options.device))
     window, batch = options.length, options.batch
     scores: tuple[Score, ...]
     if options.masking == "words":

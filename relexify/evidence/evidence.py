@@ -12,7 +12,7 @@ from relexify.evidence.bitext import Bitext, WordAlignmentOptions, parse_links, 
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.storage.files import missing_file
 from relexify.storage.fingerprint import NO_EFFECT
-from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
+from relexify.text import HELD_OUT_EVERY, Corpus, TextOption
 
 __all__ = ["Evidence", "open_evidence"]
 
@@ -63,11 +63,11 @@ class Evidence:
 
 
 def open_evidence(
-    corpus: TextInput,
+    corpus: TextOption,
     *,
-    held_out: TextInput | None = None,
-    source_corpus: TextInput | None = None,
-    source_held_out: TextInput | None = None,
+    held_out: TextOption | None = None,
+    source_corpus: TextOption | None = None,
+    source_held_out: TextOption | None = None,
     dictionary: str | Path | BilingualLexicon | None = None,
     dictionary_swapped: bool = False,
     bitext: str | Path | Iterable[str | Path] | Bitext | None = None,

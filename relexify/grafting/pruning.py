@@ -18,7 +18,7 @@ from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, write_folder
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.notes import read_notes
-from relexify.text import Corpus, TextInput
+from relexify.text import Corpus, TextOption
 from relexify.tokens import prune_tokenizer, vocabulary_of
 from relexify.version import __version__
 
@@ -44,7 +44,7 @@ class PruneResult:
     output: Path
 
 
-def prune(model: str | Path, output: str | Path, corpus: TextInput, *, overwrite: bool = False) -> PruneResult:
+def prune(model: str | Path, output: str | Path, corpus: TextOption, *, overwrite: bool = False) -> PruneResult:
     """Remove the tokens that a text never uses from a model, and write it to a folder.
 
     The text is encoded as before, and the logits of the remaining tokens do not change. Special and added tokens,

@@ -36,7 +36,7 @@ class OfaOptions:
     """Options of the method `ofa`.
 
     Attributes:
-        rank: Width r of the factorised embedding; if None, it is not factorised.
+        rank: Width of the factorised embedding; default: it is not factorised.
     """
 
     rank: int | None = None

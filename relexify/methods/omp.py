@@ -36,8 +36,8 @@ class MatchingPursuit:
     """Options of the method `omp`.
 
     Attributes:
-        atoms: Number of shared tokens that are mixed into one token, k.
-        anchors: Maximum number of shared tokens that are used, those with the lowest ids; n of them take 4 n² bytes.
+        atoms: k, the number of shared tokens that are mixed into one token.
+        anchors: Largest number of shared tokens that are used, the lowest ids first; n of them take 4 n² bytes.
     """
 
     atoms: int = 64

@@ -20,12 +20,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import sqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
 
+from relexify.device import resolve_device
 from relexify.errors import InputError
 from relexify.neighbours.products import Product, float32_product, int8_product
 from relexify.progress import track
@@ -54,9 +55,7 @@ GroupMaxima = Callable[[np.ndarray, int], np.ndarray]
 """Takes scores [b × m] and the number of columns in a group, and returns the largest score of every group."""
 
 
-def nearest(
-    queries: np.ndarray, keys: np.ndarray, k: int, *, device: Literal["cpu", "cuda"] | str = "cpu"
-) -> tuple[np.ndarray, np.ndarray]:
+def nearest(queries: np.ndarray, keys: np.ndarray, k: int, *, device: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the highest cosine for every query.
 
     Equal keys are ordered by index. A zero key has no direction and is never returned; a zero query has similarity 0 to
@@ -66,7 +65,7 @@ def nearest(
         queries: [n × d].
         keys: [m × d].
         k: Number of neighbours.
-        device: `"cpu"`, or a torch device such as `"cuda"`.
+        device: `"cpu"`, `"cuda"` or another device of torch, or `"auto"` for a GPU if there is one.
 
     Returns:
         Indices [n × k] into the keys and similarities [n × k], nearest first.
@@ -75,7 +74,7 @@ def nearest(
         raise InputError(f"queries {queries.shape} and keys {keys.shape} must be matrices of one width")
     if k < 1:
         raise InputError(f"at least 1 neighbour is needed, not {k}")
-    if device != "cpu":
+    if (device := resolve_device(device)) != "cpu":
         from relexify.neighbours.accelerator import nearest_on
 
         return nearest_on(device, queries, keys, k)
@@ -111,7 +110,7 @@ def nearest_others(queries: np.ndarray, keys: np.ndarray, k: int, *, own: np.nda
 
 
 def largest_products(
-    queries: np.ndarray, keys: np.ndarray, k: int, *, device: Literal["cpu", "cuda"] | str = "cpu"
+    queries: np.ndarray, keys: np.ndarray, k: int, *, device: str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the k keys with the largest dot product for every query; zero keys are included.
 
@@ -123,7 +122,7 @@ def largest_products(
         queries: [n × d].
         keys: [m × d].
         k: Number of keys per query, at most m.
-        device: `"cpu"`, or a torch device such as `"cuda"`.
+        device: `"cpu"`, `"cuda"` or another device of torch, or `"auto"` for a GPU if there is one.
 
     Returns:
         Indices [n × k] into the keys and products [n × k], largest first.
@@ -139,7 +138,7 @@ def largest_products(
     # The largest number of each query, and of all keys: products of one query must be comparable.
     queries, exponents = _scaled(queries, "queries", axis=1)
     keys, exponent = _scaled(keys, "keys", axis=None)
-    if device != "cpu":
+    if (device := resolve_device(device)) != "cpu":
         from relexify.neighbours.accelerator import largest_on
 
         columns, products = largest_on(device, queries, keys, k)

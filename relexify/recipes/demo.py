@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relexify.device import resolve_device
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.pretrained.files.packaged import PACKAGED
 from relexify.pretrained.loading import load_model, load_tokenizer
 from relexify.progress import report_under
 from relexify.reports import Comparison, write_report
-from relexify.scoring import bits_per_byte
+from relexify.scoring import bits_per_byte, sample_size
 from relexify.storage.documents import without_documents, write_documents
 from relexify.storage.files import MARKER, check_output, write_file, write_folder
 from relexify.storage.notes import read_notes
@@ -51,7 +52,7 @@ class Demonstration:
         model: The model that learns the language.
         vocab_size: Tokens of the target vocabulary.
         dictionary_size: The number of words in the dictionary that the methods see, the most frequent ones.
-        text_bytes: How much of the text to use; all of it if None.
+        text_bytes: How much of the text to use; default: all of it.
         training: How the transferred models are trained.
         seed: Random seed.
         overwrite: Whether to replace the output folder.
@@ -244,7 +245,8 @@ def _score(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, options: Demonstration, material: Material
 ) -> float:
     """Return the bits per byte of a model, on the text and in the windows that training scores."""
-    text = Corpus.from_lines(material.held_out).sample_bytes(options.training.held_out_bytes or 0)
+    device = resolve_device("auto")  # that of the training
+    text = Corpus.from_lines(material.held_out).sample_bytes(sample_size(options.training.held_out_bytes, device))
     return bits_per_byte(model, tokenizer, text, window=options.training.length).value
 
 

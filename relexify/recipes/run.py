@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from relexify.device import AUTO, resolve_device
 from relexify.errors import InputError
 from relexify.methods.registry import METHODS
 from relexify.recipes.file.recipe import Recipe, tables_beside
 from relexify.recipes.tasks import check_tasks, evaluate_entries, output_scores, write_output_scores
-from relexify.steps import STEPS, RunContext, Step, methods_of
+from relexify.steps import STEPS, RunContext, Step, methods_of, run_seed
 from relexify.storage.documents import without_documents
 from relexify.storage.files import is_written
 from relexify.storage.inputs import check_inputs
@@ -59,14 +60,14 @@ class PreparedRun:
     is_finished: bool
 
 
-def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> Any:
+def run_recipe(recipe: Recipe, *, device: str = AUTO, overwrite: bool = False) -> Any:
     """Run the steps of a recipe, and evaluate the model on its tasks.
 
     `output_scores` of `relexify.recipes.tasks` returns the scores on the tasks.
 
     Args:
         recipe: With at least one step.
-        device: Where to search and score; training uses a GPU if there is one.
+        device: Where to search and score: `cpu`, `cuda`, or `auto` for a GPU if there is one, which training uses.
         overwrite: Replace the output, and unfinished work of another run.
 
     Returns:
@@ -80,7 +81,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
     context, work, finished = prepared.context, prepared.work, prepared.is_finished
     *first, last = recipe.steps
     if finished and last.load is not None and _is_evaluated(recipe):
-        logger.info("%s is up to date; nothing to run.", recipe.output)
+        logger.info("%s is up to date; nothing to run", recipe.output)
         work.clear()
         return last.load(recipe.output)
     processes = started_processes()
@@ -88,13 +89,13 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
         processes.wait_for_everyone()
         try:
             if finished and last.load is not None:
-                logger.info("%s is up to date; evaluating it on new tasks.", recipe.output)
+                logger.info("%s is up to date; evaluating it on new tasks", recipe.output)
                 result = last.load(recipe.output)
             else:
                 model = run_steps(first, context, work.path)
                 result = run_step(last, context, model, recipe.output)
             if not _is_evaluated(recipe):
-                scores = evaluate_entries(recipe.output, recipe.tasks, None, work.path / "tasks", device=device)
+                scores = evaluate_entries(recipe.output, recipe.tasks, None, work.path / "tasks", device=context.device)
                 write_output_scores(recipe.output, recipe.tasks, scores)
         except InputError:
             # A corrected recipe is another run, which this folder would keep out. Trained models stay.
@@ -108,7 +109,7 @@ def run_recipe(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) 
     return result
 
 
-def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False) -> PreparedRun:
+def prepare_run(recipe: Recipe, *, device: str = AUTO, overwrite: bool = False) -> PreparedRun:
     """Validate everything about a run before any work; arguments and errors as for `run_recipe`."""
     if not recipe.steps:
         tables = " or ".join(f"[{table}]" for table in STEPS)
@@ -120,7 +121,15 @@ def prepare_run(recipe: Recipe, *, device: str = "cpu", overwrite: bool = False)
             "relexify evaluate"
         )
     held_out = None if recipe.held_out is None else Corpus.open(recipe.held_out)
-    context = RunContext(recipe.model, Corpus.open(recipe.corpus), held_out, recipe.tables, device, overwrite)
+    context = RunContext(
+        recipe.model,
+        Corpus.open(recipe.corpus),
+        held_out,
+        recipe.tables,
+        resolve_device(device),
+        overwrite,
+        run_seed(recipe.steps, recipe.tables),
+    )
     check_recipe_inputs(recipe, recipe.output)
     check_tasks(recipe.tasks, recipe.model, recipe.source)
     revisions = run_revisions(context)

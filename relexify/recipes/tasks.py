@@ -81,7 +81,7 @@ def evaluate_entries(
         if found[entry.title] is not None and not keeps_encoder:
             continue
         when = "at the end of training" if step is None else f"at step {step:,}"
-        logger.info("Evaluating %s %s.", entry.title, when)
+        logger.info("evaluating %s %s", entry.title, when)
         start = model if entry.start is None else encoders[entry.start]
         result = _evaluate(start, replace(entry, device=device, keep_encoders=keeps_encoder), work)
         if result.encoders:

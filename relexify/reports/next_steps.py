@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from relexify.device import has_cuda
 from relexify.methods.registry import METHODS
 from relexify.pretrained.kinds import kind_of_folder, read_config_file
-from relexify.pretrained.runtime.cuda import has_cuda
 from relexify.reports.transfer_command import option_name, repeated_option, transfer_arguments
 from relexify.storage.notes import Notes, recorded_command
 from relexify.systems.transfer.assessment.verdict import verdict_of
 from relexify.systems.transfer.defaults import ADVICE_LENGTH, ADVICE_STEPS
 from relexify.systems.transfer.other_text import describe_other_text
 from relexify.systems.transfer.tokenizer.choice import recorded_choice
-from relexify.text import TextInput
+from relexify.text import TextOption
 from relexify.training.options import DECAYING, Training
 from relexify.training.results.curve import Curve
 from relexify.training.results.result import new_text_steps, selected_step
@@ -51,8 +51,8 @@ def after_transfer(
     notes: Notes,
     *,
     name: Path | None = None,
-    corpus: TextInput | None = None,
-    held_out: TextInput | None = None,
+    corpus: TextOption | None = None,
+    held_out: TextOption | None = None,
 ) -> list[NextStep]:
     """Return what to do after a transfer.
 
@@ -109,7 +109,7 @@ def after_training(
     *,
     folder: Path | None = None,
     again: Callable[..., str] | None = None,
-    held_out: TextInput | None = None,
+    held_out: TextOption | None = None,
     languages: Sequence[str] = (),
 ) -> list[NextStep]:
     """Return what to do with a model after its training.

@@ -160,7 +160,7 @@ def _write(kind: str, path: Path, write: Callable[[Path], Any]) -> bool:
         if _read(kind, path, lambda folder: folder) is not None:
             return True  # another process has written the same entry in the meantime
         logger.warning(
-            "The cache cannot be written, so a result (%s) is not kept (%s). Set RELEXIFY_CACHE.", kind, error
+            "the cache cannot be written, so a result (%s) is not kept (%s): set RELEXIFY_CACHE", kind, error
         )
         return False
     return True

@@ -53,5 +53,5 @@ def read_result(path: Path, parse: Callable[[Any], Result], *, otherwise: str) -
     try:
         return parse(parse_json(path.read_text(encoding="utf-8")))
     except UNREADABLE as error:
-        logger.warning("%s is corrupt; %s (%r).", path, otherwise, error)
+        logger.warning("%s is corrupt; %s (%r)", path, otherwise, error)
         return None

@@ -17,6 +17,7 @@ from relexify.errors import OutputError
 
 __all__ = [
     "EVIDENCE",
+    "GRID_REVISIONS",
     "PRIORS",
     "RUN_REVISIONS",
     "SAMPLES",
@@ -27,6 +28,7 @@ __all__ = [
     "TRAININGS",
     "TRAINING_REVISIONS",
     "TRANSFER_REVISIONS",
+    "TRIALS",
     "changed_revisions",
     "check_revisions",
 ]
@@ -43,6 +45,10 @@ TRAININGS = 5
 """Models that were trained on text."""
 TASK_SCORES = 6
 """Scores on tasks, by fine-tuning, parsing and probing."""
+GRIDS = 1
+"""Scores of the cells of a grid."""
+TRIALS = 1
+"""Files of the trials of a comparison."""
 SAMPLES = 1
 """Samples of text with several sources; only results that may depend on such a text have it (`sample_revisions`)."""
 
@@ -54,6 +60,8 @@ TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "tra
 """What the result of a training depends on, with any number of phases."""
 TASK_REVISIONS: Mapping[str, int] = MappingProxyType({"tasks": TASK_SCORES})
 """What a score on a task depends on, besides the model."""
+GRID_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TASK_REVISIONS, "grids": GRIDS})
+"""What a cell of a grid depends on, besides its method."""
 RUN_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TRAINING_REVISIONS})
 """What the model of a recipe depends on, besides its methods; scores on tasks have a revision of their own."""
 

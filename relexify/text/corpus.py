@@ -20,7 +20,17 @@ from relexify.text.encodable import count_bytes
 from relexify.text.opening import describe_type, find_sources
 from relexify.text.sources import Lines, Source, TextFile
 
-__all__ = ["HELD_OUT_EVERY", "Corpus", "Part", "TextInput", "TextSource", "paragraph_digest", "sample_revisions"]
+__all__ = [
+    "HELD_OUT_EVERY",
+    "Corpus",
+    "NamesText",
+    "NoText",
+    "Part",
+    "TextOption",
+    "TextSource",
+    "paragraph_digest",
+    "sample_revisions",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -384,7 +394,14 @@ class Corpus:
 
 TextSource = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]] | Corpus
 """Anything that `Corpus.open` accepts: files, data sets of the Hub or in memory, or an open corpus."""
-TextInput = Annotated[str | Path | Sequence[str | Path] | Corpus, "text"]
+
+
+@dataclass(frozen=True)
+class NamesText:
+    """Marks a field with the name of a text, or a list of names: `Annotated[…, NamesText()]`."""
+
+
+TextOption = Annotated[str | Path | Sequence[str | Path] | Corpus, NamesText()]
 """The type of an option for text: a name that `Corpus.open` or `Bitext.open` accepts, or an open corpus."""
 
 

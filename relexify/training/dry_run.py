@@ -7,7 +7,7 @@ from pathlib import Path
 from relexify.pretrained.loading import headed_model
 from relexify.pretrained.runtime.runnable import check_finite
 from relexify.progress import count_of, describe_estimate
-from relexify.text import Corpus, TextInput
+from relexify.text import Corpus, TextOption
 from relexify.training.cost.here import seconds_here
 from relexify.training.job import load_valid
 from relexify.training.options import Training
@@ -20,10 +20,10 @@ __all__ = ["planned_training"]
 def planned_training(
     model: str | Path,
     output: str | Path,
-    corpus: TextInput,
+    corpus: TextOption,
     training: Training,
     *,
-    held_out: TextInput | None = None,
+    held_out: TextOption | None = None,
     add_head: bool = False,
 ) -> list[tuple[str, object]]:
     """Validate the model and the text, and return what a training would do, by subject.

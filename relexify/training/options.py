@@ -10,28 +10,41 @@ import importlib.util
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
-from relexify.errors import LARGEST_SEED, InputError, MissingExtra, check_choice, check_number, check_positive
-from relexify.pretrained.runtime.precision import PRECISIONS
+from relexify.errors import (
+    LARGEST_SEED,
+    InputError,
+    MissingExtra,
+    check_choices,
+    check_number,
+    check_positive,
+    one_of,
+)
+from relexify.pretrained.runtime.precision import Precision
 from relexify.steps import INHERITED
 from relexify.storage.fingerprint import NO_EFFECT, content_of
-from relexify.text import Corpus, TextInput
+from relexify.text import Corpus, TextOption
 
-__all__ = ["Stage", "Training", "check_stage", "check_training"]
+__all__ = ["Optimiser", "PlanName", "Stage", "Training", "check_stage", "check_training"]
 
 EVERYTHING, EMBEDDINGS, INNER = "everything", "embeddings", "inner"
-DECAYING = ("linear", "cosine")
-SCHEDULES = (*DECAYING, "constant", "inverse_sqrt")
-ADAM, LOOKAHEAD, MUON = "adamw", "lookahead", "muon"
-OPTIMISERS = (ADAM, LOOKAHEAD, MUON)
-OWN_PLAN = "relexify"
-INNER_PRECISIONS = ("float32", "bfloat16")
-WHOLE_STATE = "float32"
-OPTIMISER_STATES = (WHOLE_STATE, "8-bit", "paged", "paged-8-bit")
-LORA, RSLORA, DORA = "lora", "rslora", "dora"
-LORA_VARIANTS = (LORA, RSLORA, DORA)
-REPORTERS = ("tensorboard", "wandb", "trackio")
+PlanName = Literal["relexify", "direct", "embeddings-first", "embeddings-only"]
+Schedule = Literal["linear", "cosine", "constant", "inverse_sqrt"]
+Optimiser = Literal["adamw", "lookahead", "muon"]
+InnerPrecision = Literal["float32", "bfloat16"]
+OptimiserState = Literal["float32", "8-bit", "paged", "paged-8-bit"]
+LoraVariant = Literal["lora", "rslora", "dora"]
+Reporter = Literal["tensorboard", "wandb", "trackio"]
+OWN_PLAN: Final = "relexify"
+DECAYING: tuple[Schedule, ...] = ("linear", "cosine")
+ADAM: Final = "adamw"
+LOOKAHEAD: Final = "lookahead"
+MUON: Final = "muon"
+FULL_STATE: Final = "float32"
+LORA: Final = "lora"
+RSLORA: Final = "rslora"
+DORA: Final = "dora"
 LEAST_INTERVAL = 10
 """Steps between two scores in a short run; scoring takes as long as many steps there."""
 PAPERS_RATE = 5e-4
@@ -55,15 +68,15 @@ class Stage:
         steps: Optimiser steps.
         trains: `"everything"`, `"embeddings"` (all that has one entry per token: embedding, head, output bias),
             `"inner"` (all the rest), or a regular expression that is searched for in the names of parameters.
-        learning_rate: Peak learning rate of all parameters but the embeddings. If None, it follows from the model and
-            the tokens per step in the plan `relexify` and with `muon` (`rates.py`), and is 5e-4 otherwise.
-        embedding_learning_rate: Peak learning rate of the embeddings. If None, it follows from the same, or is
+        learning_rate: Peak learning rate of all parameters but the embeddings; default: derived from the model and the
+            tokens per step in the plan `relexify` and with `muon` (`rates.py`), and 5e-4 otherwise.
+        embedding_learning_rate: Peak learning rate of the embeddings; default: derived in the same way, or
             `learning_rate`.
         warmup_steps: Steps in which the rate rises from zero to the peak.
-        schedule: How the rate continues: `linear`, `cosine`, `constant` or `inverse_sqrt` (at step s after w steps of
-            warm-up, sqrt(w / s) of the peak; without a warm-up, w is 1).
-        final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; 0 if None.
-        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else.
+        schedule: The learning rate after the warm-up. With `inverse_sqrt`, it is sqrt(w / s) of the peak at step s
+            after w steps of warm-up.
+        final_rate: Learning rate at the end of `linear` and `cosine`, as a share of the peak; default: 0.
+        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices and `adamw` for all other parameters.
     """
 
     name: str
@@ -72,9 +85,9 @@ class Stage:
     learning_rate: float | None = field(default=None, metadata=INHERITED)
     embedding_learning_rate: float | None = field(default=None, metadata=INHERITED)
     warmup_steps: int = 0
-    schedule: str = field(default="linear", metadata=INHERITED)
+    schedule: Schedule = field(default="linear", metadata=INHERITED)
     final_rate: float | None = field(default=None, metadata=INHERITED)
-    optimiser: str = field(default=ADAM, metadata=INHERITED)
+    optimiser: Optimiser = field(default=ADAM, metadata=INHERITED)
 
 
 @dataclass(frozen=True)
@@ -83,71 +96,68 @@ class Training:
 
     Attributes:
         steps: Optimiser steps of all stages together.
-        batch: Sequences per step, over all devices together; fewer if `most_epochs` requires it.
+        batch: Sequences per step, over all devices; fewer if `most_epochs` requires it.
         length: Tokens per sequence.
-        learning_rate: Peak learning rate; with `muon`, that of inner matrices. If not given, 5e-4, or with `muon`
-            derived from model and text.
-        embedding_learning_rate: With `muon`, the peak learning rate of the embeddings; derived if not given.
-        plan: `relexify`, or one of the papers' plans: `direct`, `embeddings-first`, `embeddings-only`.
+        learning_rate: Peak learning rate; with `muon`, of inner matrices. Default: 5e-4; with `muon`, derived from
+            model and text.
+        embedding_learning_rate: Peak learning rate of the embeddings, with `muon`; default: derived from model and
+            text.
+        plan: The stages of the training. `relexify` is our own plan, the others come from papers.
         stages: Your own stages instead of a plan; `steps` is then their sum.
-        warmup: Share of all steps in which the rate of a stage rises; if None, that of the plan.
-        schedule: How the learning rate continues after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`.
-        final_rate: The rate at the end of `linear` and `cosine`, as a share of the peak; that of the plan if not given.
-        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices with `adamw` for all else; that of the
-            plan if not given.
-        lookahead_steps: k of Lookahead: steps of Adam between two of the slow weights.
+        warmup: Share of all steps in which the learning rate rises; default: set by the plan.
+        schedule: The learning rate after the warm-up.
+        final_rate: Learning rate at the end of `linear` and `cosine`, as a share of the peak; default: set by the plan.
+        optimiser: `adamw`, `lookahead` around it, or `muon` for inner matrices and `adamw` for all other parameters;
+            default: set by the plan.
+        lookahead_steps: k of Lookahead: steps of Adam between two updates of the slow weights.
         lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
-        average: If given, a moving average of the weights with this decay, such as 0.99, is scored and kept instead of
-            the weights themselves.
+        average: Decay of a moving average of the weights, such as 0.99, which is scored and kept instead of the
+            weights; default: no average.
         weight_decay: Weight decay of all parameters but biases and norms.
-        beta1: β1 of Adam; if None, 0.9, and in the plan `relexify` with `muon` 0.8.
+        beta1: β1 of Adam; default: 0.9, or 0.8 with `muon` in the plan `relexify`.
         beta2: β2 of Adam.
         epsilon: ε of Adam.
-        clip: Largest norm of a gradient.
-        dropout: Whether to train with the dropout of the model's config. Without it, an encoder learns faster from text
-            that it sees for the first time. The config keeps the rates, for fine-tuning.
+        clip: Largest norm of the gradient.
+        dropout: Train with the dropout of the model's config. An encoder learns new text faster without; the config
+            keeps the rates for fine-tuning.
         masking: Share of the tokens that a masked language model has to predict.
         source_corpus: Text in the first language of a model with two, so that it is not forgotten; both languages are
             then scored.
-        source_held_out: Text in that language to score on; if None, one line in 100 of its text is held out.
-        source_share: Share of the sequences that are taken from `source_corpus`; with 0, that language is scored, but
-            not trained.
-        keep_rows: Keep the rows of the tokens that a model had before its vocabulary was extended, bit for bit; only
-            those of added tokens, and inner parameters, are trained.
-        most_epochs: Times that the text is seen at most, as far as possible: steps get half as many sequences, or a
-            quarter and so on, but not fewer than 8. By default 2 in the plan `relexify`, and without limit otherwise.
-        micro_batch: Sequences that a device takes at once; gradients are accumulated over the batch. By default, a
-            device takes its whole share of the batch.
-        evaluate_every: Steps between two scores on held-out text, besides those before the first step, after a tenth
-            of all steps (unless it is all of them) and after the last. By default a twentieth of all steps, but at
-            least ten, or a quarter of a run of fewer than forty.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 with CUDA and 8,192 without by default.
-        snapshots: Steps after which the model is also kept, in `snapshots/step-N` of the output; it is scored there.
-        patience: Stop after this number of scores without a better one.
-        keep_best: Keep the model with the best score instead of the last one; by default, if `patience` is given.
-        save_every: Steps between two checkpoints; by default they take about 3 % of the time, and with several
-            processes they are as frequent as scores.
-        precision: `float32`, `bfloat16` (mixed), or `auto`: bfloat16 if the GPU supports it.
-        inner_precision: Number format of inner parameters while they are trained: `float32`, or `bfloat16`, which
-            halves the memory of these parameters, their gradients and the state of their optimiser, but rounds their
-            updates; everything is then computed in bfloat16.
-        optimiser_state: How AdamW keeps its two moments: `float32`; `8-bit`, a quarter of it; `paged`, in memory that
-            moves between GPU and host as needed; or `paged-8-bit`. All but the first need the package bitsandbytes. The
-            momentum of Muon stays as it is.
-        lora_rank: If given, inner matrices are trained through low-rank adapters of this rank (LoRA) with `adamw`, and
-            all other parameters but the embeddings are kept as they are.
-        lora_variant: `lora`; `rslora`, which divides by the square root of the rank, so that adapters of high rank
-            learn as fast; or `dora`, which also trains the norm of each row of a matrix, apart from its direction.
-        lora_alpha: Adapters are added with the factor `lora_alpha / lora_rank`, in `rslora` `lora_alpha / √lora_rank`.
-            By default twice the rank, and 8 in `rslora`: the factor is 2 for all of them with a rank of 16.
-        lora_merged: Whether adapters are merged into the model at the end; if not, those of the last stage are written
-            to `adapters` in the output, for `peft`, and the inner parameters there are those of the source.
-        checkpoint_activations: Compute the activations inside a layer again for the backward pass instead of keeping
-            them, which takes less memory and about a third more time.
-        compile: Compile the layers of the model; by default if it pays, which is on a GPU from 100 steps on.
-        report_to: Where losses, scores and rates are logged: any of `tensorboard`, `wandb` and `trackio`; TensorBoard
-            by default, if it is installed.
-        seed: Seed of the order of the text, of masks and of dropout.
+        source_held_out: Text in that language to score on; default: one line in 100 of `source_corpus`.
+        source_share: Share of the sequences that are taken from `source_corpus`; with 0, that language is only scored.
+        keep_rows: Keep the rows of the tokens that the model had before its vocabulary was extended, bit for bit. Only
+            the rows of added tokens and inner parameters are trained.
+        most_epochs: Largest number of passes over the text: if it is exceeded, the batch is halved repeatedly, down to
+            8. Default: 2 in the plan `relexify`, otherwise no limit.
+        micro_batch: Sequences per forward pass; gradients are accumulated over the batch. Default: the batch of each
+            device at once.
+        evaluate_every: Steps between two scores on held-out text; default: a twentieth of all steps, at least ten, or a
+            quarter of a short run. It is also scored before the first step, after a tenth of all steps and after the
+            last.
+        held_out_bytes: Bytes of held-out text to score on; default: 400,000 with CUDA and 8,192 without.
+        snapshots: Steps at which the model is scored and also kept, in `snapshots/step-N` of the output.
+        patience: Stop after this many scores without a better one; default: never.
+        keep_best: Keep the model with the best score instead of the last one; default: only with `patience`.
+        save_every: Steps between two checkpoints; default: as many as take about 3 % of the time, and with several
+            processes one for each score.
+        precision: Number format of computations. `auto` is `bfloat16` (mixed precision) if the GPU supports it, and
+            `float32` otherwise.
+        inner_precision: Number format of inner parameters during training. `bfloat16` halves the memory of these
+            parameters, their gradients and the state of their optimiser, but rounds their updates and all computations.
+        optimiser_state: How AdamW keeps its two moments: in `8-bit`, a quarter of the memory; `paged`, moved between
+            GPU and host as needed; or `paged-8-bit`. All but `float32` need the package bitsandbytes.
+        lora_rank: Rank of low-rank adapters (LoRA) for inner matrices; all other parameters but the embeddings are
+            frozen. Default: no adapters.
+        lora_variant: `lora`; `rslora`, which divides by the square root of the rank, so that high ranks learn as fast;
+            or `dora`, which also trains the norm of each row of a matrix.
+        lora_alpha: Adapters are multiplied by `lora_alpha / lora_rank`, in `rslora` by `lora_alpha / √lora_rank`;
+            default: twice the rank, and 8 in `rslora`.
+        lora_merged: Merge the adapters into the model at the end. Otherwise they are written to `adapters` in the
+            output, for the package peft.
+        checkpoint_activations: Compute activations again in the backward pass: less memory, about a third more time.
+        compile: Compile the layers of the model; default: on a GPU, from 100 steps on.
+        report_to: Where to log losses, scores and rates; default: TensorBoard, if it is installed.
+        seed: Random seed of the order of the text, of masks and of dropout.
     """
 
     steps: int = 1_000
@@ -155,12 +165,12 @@ class Training:
     length: int = 512
     learning_rate: float | None = None
     embedding_learning_rate: float | None = None
-    plan: str = OWN_PLAN
+    plan: PlanName = OWN_PLAN
     stages: tuple[Stage, ...] = ()
     warmup: float | None = None
-    schedule: str = "linear"
+    schedule: Schedule = "linear"
     final_rate: float | None = None
-    optimiser: str | None = None
+    optimiser: Optimiser | None = None
     lookahead_steps: int = 5
     lookahead_alpha: float = 0.5
     average: float | None = None
@@ -171,8 +181,8 @@ class Training:
     clip: float = 1.0
     dropout: bool = True
     masking: float = 0.15
-    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_corpus: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
     source_share: float = 0.25
     keep_rows: bool = False
     most_epochs: float | None = None
@@ -183,16 +193,16 @@ class Training:
     patience: int | None = None
     keep_best: bool | None = None
     save_every: int | None = field(default=None, metadata=NO_EFFECT)
-    precision: str = "auto"
-    inner_precision: str = "float32"
-    optimiser_state: str = WHOLE_STATE
+    precision: Precision = "auto"
+    inner_precision: InnerPrecision = "float32"
+    optimiser_state: OptimiserState = FULL_STATE
     lora_rank: int | None = None
-    lora_variant: str = LORA
+    lora_variant: LoraVariant = LORA
     lora_alpha: float | None = None
     lora_merged: bool = True
     checkpoint_activations: bool = field(default=False, metadata=NO_EFFECT)
     compile: bool | None = field(default=None, metadata=NO_EFFECT)
-    report_to: tuple[str, ...] | None = field(default=None, metadata=NO_EFFECT)
+    report_to: tuple[Reporter, ...] | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0
 
     @property
@@ -234,6 +244,8 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
         InputError: An option has an impossible value.
         MissingExtra: TensorBoard is not installed.
     """
+    # The plan does not matter to a training with stages of its own.
+    check_choices(replace(training, plan=OWN_PLAN) if training.stages else training)
     for name in _POSITIVE:
         check_number(name, getattr(training, name), most=_LARGEST.get(name, 2**31 - 1))
     if training.length < 8:
@@ -248,11 +260,6 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
         raise InputError("`source_share=1` leaves no text of the target language: give a share such as 0.25")
     if training.source_held_out is not None and training.source_corpus is None:
         raise InputError("`source_held_out` is given without text of the same language: give `source_corpus`")
-    check_choice("precision", training.precision, PRECISIONS)
-    if training.inner_precision not in INNER_PRECISIONS:
-        choices = " or ".join(INNER_PRECISIONS)
-        raise InputError(f"there is no `inner_precision` {training.inner_precision!r}: choose {choices}")
-    check_choice("optimiser_state", training.optimiser_state, OPTIMISER_STATES)
     if training.micro_batch and training.batch % training.micro_batch:
         raise InputError(
             f"a batch of {training.batch} cannot be cut into parts of {training.micro_batch}: "
@@ -266,7 +273,6 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
     check_positive("lookahead_alpha", training.lookahead_alpha, 1)
     check_positive("average", training.average, 1)
     check_positive("lora_alpha", training.lora_alpha)
-    check_choice("lora_variant", training.lora_variant, LORA_VARIANTS)
     if training.lora_variant != LORA and not training.lora_rank:
         raise InputError(f"`lora_variant={training.lora_variant}` has no effect without adapters: give `lora_rank`")
     if training.lora_rank and training.snapshots:
@@ -278,8 +284,8 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
         )
     check_number("seed", training.seed, 0, LARGEST_SEED)
     for name in training.report_to or ():
-        if name not in REPORTERS:
-            raise InputError(f"training cannot report to {name!r}: choose from {', '.join(REPORTERS)}")
+        if name not in get_args(Reporter):
+            raise InputError(f"training cannot report to {name!r}: choose {one_of(get_args(Reporter))}")
         if importlib.util.find_spec(name) is None:
             if name == "tensorboard":
                 raise MissingExtra(name, "writing a log for TensorBoard", name)
@@ -298,12 +304,11 @@ def check_stage(stage: Stage) -> None:
         raise InputError(f"the stage {stage.name!r} has {stage.steps} steps: give 1 or more")
     for name in ("learning_rate", "embedding_learning_rate"):
         check_positive(name, getattr(stage, name), 1)
-    check_choice("schedule", stage.schedule, SCHEDULES)
+    check_choices(stage)
     if stage.final_rate is not None and not 0 <= stage.final_rate < 1:
         raise InputError(f"`final_rate={stage.final_rate}` is not a share of the peak: give 0 or more, and less than 1")
     if stage.final_rate and stage.schedule not in DECAYING:
         raise InputError(f"`final_rate` has no effect with the schedule {stage.schedule}: leave it out")
-    check_choice("optimiser", stage.optimiser, OPTIMISERS)
     if stage.embedding_learning_rate is not None and stage.optimiser == LOOKAHEAD:
         raise InputError(
             f"`embedding_learning_rate={stage.embedding_learning_rate}` has no effect with the optimiser "

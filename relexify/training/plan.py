@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from relexify.errors import InputError, check_choice, check_number
+from relexify.errors import InputError
 from relexify.storage.fingerprint import describe
 from relexify.training.options import (
     ADAM,
     DECAYING,
     EMBEDDINGS,
     EVERYTHING,
+    FULL_STATE,
     LOOKAHEAD,
     MUON,
     OWN_PLAN,
-    WHOLE_STATE,
+    Optimiser,
+    PlanName,
     Stage,
     Training,
     check_stage,
@@ -59,11 +61,11 @@ class Plan:
     summary: str
     stages: tuple[PlannedStage, ...]
     paper: str
-    optimiser: str = ADAM
+    optimiser: Optimiser = ADAM
     final_rate: float = 0.0
 
 
-PLANS: Mapping[str, Plan] = {
+PLANS: Mapping[PlanName, Plan] = {
     OWN_PLAN: Plan(
         "everything from the first step: Muon for inner matrices, a higher learning rate for the embeddings; rates "
         "follow from model and text",
@@ -100,13 +102,13 @@ def plan_stages(training: Training) -> tuple[Stage, ...]:
     Raises:
         InputError: An option has an impossible value.
     """
-    stages = training.stages or _from_plan(training)
     check_training(training)
+    stages = training.stages or _from_plan(training)
     for stage in stages:
         check_stage(stage)
         if training.lora_rank and stage.optimiser == MUON:
             raise InputError("muon trains whole matrices, and `lora_rank` only adapters: leave out one of the two")
-        if training.optimiser_state != WHOLE_STATE and stage.optimiser == LOOKAHEAD:
+        if training.optimiser_state != FULL_STATE and stage.optimiser == LOOKAHEAD:
             raise InputError(
                 f"`optimiser_state={training.optimiser_state}` is not possible with the optimiser {LOOKAHEAD}: leave "
                 f"it out, or choose {ADAM} or {MUON}"
@@ -140,10 +142,8 @@ def training_identity(training: Training) -> dict[str, Any]:
 
 
 def _from_plan(training: Training) -> tuple[Stage, ...]:
-    check_choice("training plan", training.plan, PLANS)
     plan = PLANS[training.plan]
     least = len(plan.stages)
-    check_number("steps", training.steps)
     if training.steps < least:
         raise InputError(f"`steps={training.steps}` is too few for the plan {training.plan}: give {least} or more")
     ends = [round(training.steps * share) for share in accumulate(planned.share for planned in plan.stages)]

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, hidden_width
 from relexify.progress import ONCE
-from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Stage, Training
+from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Optimiser, Stage, Training
 from relexify.training.plan import PLANS
 from relexify.training.protocol import JointModel, lexical_parameter_names
 
@@ -115,7 +115,7 @@ def rate_inputs(model: PreTrainedModel, training: Training) -> RateInputs:
     return RateInputs(hidden_width(model), rms, training.tokens_per_step, is_masked)
 
 
-def choose_optimiser(training: Training, width: int) -> str:
+def choose_optimiser(training: Training, width: int) -> Optimiser:
     """Return the optimiser of a training without stages: the given one, or that of its plan.
 
     Adapters are trained with AdamW, and so are inner matrices in relexify's own plan if steps are so small that Muon
@@ -131,7 +131,7 @@ def choose_optimiser(training: Training, width: int) -> str:
     return ADAM if training.lora_rank or is_small else PLANS[training.plan].optimiser
 
 
-def derive_rates(inputs: RateInputs, optimiser: str = MUON) -> Rates:
+def derive_rates(inputs: RateInputs, optimiser: Optimiser = MUON) -> Rates:
     """Return the learning rates of relexify's own plan.
 
     They are rounded to three digits, so that they are the same on every machine.
@@ -237,7 +237,7 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
     return filled
 
 
-def _make_rates(inner: float, embeddings: float, optimiser: str) -> Rates:
+def _make_rates(inner: float, embeddings: float, optimiser: Optimiser) -> Rates:
     return Rates(inner, embeddings, others=OTHER_SHARE * inner if optimiser == MUON else inner)
 
 
@@ -260,5 +260,5 @@ def _fill_in_rates(options: Options, has_rates: bool, model: PreTrainedModel, tr
         rates.others,
         extra=ONCE,
     )
-    logger.debug("Rates that were not given follow from %s.", inputs)
+    logger.debug("rates that were not given follow from %s", inputs)
     return replace(options, learning_rate=rates.inner, embedding_learning_rate=rates.embeddings)

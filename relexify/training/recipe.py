@@ -57,7 +57,7 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
 
     Args:
         changes: Fields of the config that are to change.
-        context: The run; the seed is that of the first step after this one that has a seed.
+        context: The run.
         model: The model with the config and the tokenizer.
         output: The folder to write.
     """
@@ -66,9 +66,7 @@ def run_fresh(changes: Mapping[str, Any], context: RunContext, model: str, outpu
     from relexify.pretrained.runtime.quiet import save_model
     from relexify.pretrained.tokenizers import save_tokenizer
 
-    later = [STEPS[name] for name in context.tables if name in STEPS and STEPS[name].order > STEPS["fresh"].order]
-    later.sort(key=lambda step: step.order)
-    seed = next((step.seed(context.tables[step.table]) for step in later if step.seed is not None), 0)
+    seed = context.seed
     identity = {"model": Path(model), "changes": dict(changes), "seed": seed}
     work = WorkFolder(output, "fresh", identity, overwrite=context.overwrite)
     if work.is_finished():
@@ -113,7 +111,7 @@ _TRAINING: Step[Training, TrainingResult] = Step(
         settings=lambda options: options,
         load=load_result,
         table="training",
-        with_plan=lambda options, plan: replace(options, plan=plan),
+        with_plan=lambda options, plan: replace(options, plan=plan),  # type: ignore[arg-type]  # a key of `PLANS`
         with_snapshots=lambda options, snapshots: replace(options, snapshots=snapshots),
     ),
     comparison=StepComparison(vary=_vary, incomparable=lambda options: _STAGES if options.stages else ""),

@@ -36,7 +36,7 @@ from relexify.training.engine.freezing import trained_names
 from relexify.training.engine.monitor import ANNOUNCED_FROM, suggest_shortening
 from relexify.training.engine.stage import StageResult, train_stage
 from relexify.training.job import TrainingJob, language_model_job
-from relexify.training.options import WHOLE_STATE, Stage, Training
+from relexify.training.options import FULL_STATE, Stage, Training
 from relexify.training.plan import count_steps, plan_stages, training_identity
 from relexify.training.rates import fill_in_options, fit_batch_to_text
 from relexify.training.results.curve import Curve, Measurement
@@ -221,7 +221,7 @@ def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Trainin
     """Return about how many bytes the result and one checkpoint take, with at least one moment of what is trained."""
     weights = dict(job.model.named_parameters())
     needed: int = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
-    if training.lora_rank or training.optimiser_state != WHOLE_STATE:
+    if training.lora_rank or training.optimiser_state != FULL_STATE:
         return needed
     trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
     moment: int = max(sum(weights[name].nbytes for name in names) for names in trained)
@@ -234,7 +234,7 @@ def _remove_damaged_stages(work: Path) -> None:
         try:
             find_checkpoint(stage)
         except InputError as error:
-            logger.warning("%s; removing it.", str(error).partition(":")[0])
+            logger.warning("%s; removing it", str(error).partition(":")[0])
             shutil.rmtree(stage)
 
 
@@ -261,7 +261,7 @@ def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training,
     candidates: dict[int, Path | None] = {0: None}  # models to select from, by step
     processes = started_processes()
     model, speed = job.model, None
-    first_step, selected = 0, 0
+    steps_before, selected = 0, 0
     for number, stage in enumerate(stages, start=1):
         stage_folder = work / f"{number}-{stage.name}"
         folder = stage_folder / "result"
@@ -275,7 +275,7 @@ def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training,
                 stage,
                 training,
                 stage_folder,
-                first_step=first_step,
+                steps_before=steps_before,
                 is_last=number == len(stages),
                 snapshots=work / _SNAPSHOTS,
                 kept_rows=job.kept_rows,
@@ -288,7 +288,7 @@ def _train_stages(job: TrainingJob, stages: Sequence[Stage], training: Training,
         points += Curve.load(folder / CURVE_FILE).points
         selected = read_entry(folder, "selected")
         candidates[selected] = folder
-        first_step += stage.steps
+        steps_before += stage.steps
     curve = Curve.of(points)
     if training.selects_best:
         selected = min(candidates, key=lambda step: curve.at(step).bits_per_byte)

@@ -13,7 +13,7 @@ from relexify.pretrained.loading import load_config, meta_model
 from relexify.pretrained.parameters.heads import has_head
 from relexify.training.engine.adapters import import_peft
 from relexify.training.engine.freezing import trained_names
-from relexify.training.options import MUON, WHOLE_STATE, Training
+from relexify.training.options import FULL_STATE, MUON, Training
 from relexify.training.plan import plan_stages
 from relexify.training.protocol import lexical_parameter_names
 
@@ -113,7 +113,7 @@ def check_stages(model: PreTrainedModel, training: Training) -> None:
                 ) from error
     if training.lora_rank:
         import_peft()
-    if training.optimiser_state != WHOLE_STATE and importlib.util.find_spec("bitsandbytes") is None:
+    if training.optimiser_state != FULL_STATE and importlib.util.find_spec("bitsandbytes") is None:
         raise MissingExtra("bitsandbytes", f"`optimiser_state={training.optimiser_state}`", "bitsandbytes")
 
 

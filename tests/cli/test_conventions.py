@@ -20,10 +20,10 @@ import pytest
 import typer
 from rich.console import Console
 
+from relexify import device
 from relexify.cli import console
 from relexify.cli.app import app
 from relexify.cli.option_names import OptionNames
-from relexify.pretrained.runtime import cuda
 from relexify.reports import next_steps, transfer_command
 from relexify.systems.transfer import cost
 from relexify.systems.transfer.assessment import dictionary_verdict, summary, verdict_texts
@@ -177,6 +177,9 @@ def test_a_dry_run_of_a_transfer_validates_and_writes_nothing(world, tmp_path):
     assert "of the dictionary make up only" not in translated.err
     swapped = ("--dictionary", world.dictionary, "--set", "dictionary_swapped=true", "--dry-run")
     assert_error(relexify("transfer", world.gpt2, tmp_path / "out", *world.text, *swapped), "look swapped")
+    vectors = ("--source-vectors", world.source_vectors, "--target-vectors", world.target_vectors)
+    aligned = ("transfer", world.gpt2, tmp_path / "out", *world.text, *swapped[:-1], "--method", "wechsel", *vectors)
+    assert_error(relexify(*aligned), "look swapped", "--set dictionary_swapped=true")
     assert list(tmp_path.iterdir()) == []
     wrong = relexify("transfer", world.gpt2, tmp_path / "out", "--corpus", tmp_path / "nope.txt", "--dry-run")
     assert wrong.status == 2
@@ -361,8 +364,8 @@ INVALID = [
     (("transfer", MODEL, "out", "--corpus=here.txt", "--donor=nobody/nothing"), "no model 'nobody/nothing'"),
     (("transfer", MODEL, "out", "--corpus=here.txt", "--tokenizer=nobody/none"), "no tokenizer 'nobody/none'"),
     (("transfer", MODEL, "out", "--corpus=here.txt", "--tokenizer=trained"), "trained holds no tokenizer"),
-    (("transfer", MODEL, "out", "--corpus", "here.txt", "--device", "toaster"), "'toaster' is not a device"),
-    (("evaluate", MODEL, "--held-out", "here.txt", "--device", "meta"), "'meta' is not a device"),
+    (("transfer", MODEL, "out", "--corpus", "here.txt", "--device", "toaster"), "device toaster is not a device"),
+    (("evaluate", MODEL, "--held-out", "here.txt", "--device", "meta"), "device meta is not a device"),
     (("evaluate", MODEL, "--task", "pos", "--train", "nope.txt", "--test", "here.txt"), "nope.txt does not exist"),
     (("advise", MODEL, "--corpus", "nope.txt"), "nope.txt does not exist"),
     (("advise", MODEL, "--corpus", "here.txt", "--donor", "nobody/none"), "no model 'nobody/none'"),
@@ -377,7 +380,7 @@ INVALID = [
     (("bilingual", MODEL, MODEL, "full", *TWO_TEXTS), "full was not written by relexify"),
     (("prune", MODEL, "out", "--corpus", "nope.txt"), "nope.txt does not exist"),
     (("compress", MODEL, "full"), "full was not written by relexify"),
-    (("grid", "smollm2-invented", "--neighbours", "ten"), "'ten' is not a list of numbers"),
+    (("grid", "smollm2-invented", "--neighbours", "ten"), "'ten' is not a list of whole numbers"),
     (
         ("run", "smollm2-invented", "--set", "corpus=here.txt", "--set", "transfer.donor=nobody/none"),
         "no model 'nob",
@@ -442,7 +445,7 @@ INVALID = [
             (("transfer", MODEL, "out", "--corpus=here.txt", "--device=cuda"), "--device cuda is not available, since"),
             (("evaluate", MODEL, "--held-out=here.txt", "--device=cuda:1"), "--device cuda:1 is not available, since"),
         ]
-        if cuda.reason_without_cuda()
+        if device.reason_without_cuda()
         else []
     ),
 ]
@@ -531,9 +534,9 @@ def test_cuda_is_rejected_without_torch_only_where_torch_cannot_have_it(
 
     (tmp_path / "version.py").write_text(f"__version__ = '9'\n{build}\n")
     found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: found)
-    monkeypatch.setattr(cuda.ctypes, "CDLL", load)
-    assert cuda.reason_without_cuda() == reason
+    monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(device.ctypes, "CDLL", load)
+    assert device.reason_without_cuda() == reason
 
 
 def test_inspect_does_not_wait_for_torch(transferred):

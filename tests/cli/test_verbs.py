@@ -52,10 +52,20 @@ def test_short_help_is_help():
     assert relexify("transfer", "-h").out == relexify("transfer", "--help").out
 
 
+def test_help_names_arguments_as_the_usage_does_and_shows_which_options_take_a_value():
+    shown = relexify("options", "--help").out
+    assert "options [OPTIONS] [TABLE]" in shown
+    assert "TABLE_NAME" not in shown
+    assert "--processes NUMBER" in relexify("--help").out
+
+
 def test_options_lists_what_set_takes_with_defaults_and_meanings():
     shown = relexify("options", "transfer").out
     assert all(word in shown for word in ("neighbours", "vectors.width", "32000", "k of WECHSEL"))
     assert "[training]" in relexify("options").out
+    training = " ".join(relexify("options", "training").out.split())
+    assert "One of: linear, cosine, constant, inverse_sqrt." in training
+    assert "One of: adamw" not in training, "the text explains them"
     unknown = relexify("options", "transfr")
     assert unknown.status == 2
     assert "did you mean 'transfer'?" in unknown.err

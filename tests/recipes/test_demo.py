@@ -55,7 +55,7 @@ def test_the_demonstration_leaves_a_model_a_report_and_samples_that_can_be_read(
         vocab_size=1000,
         dictionary_size=500,
         text_bytes=150_000,
-        training=Training(steps=3, batch=4, length=32, held_out_bytes=2_000),
+        training=Training(steps=3, batch=4, length=32),
     )
     result = run_demonstration(options, report=reported.append)
     assert reported

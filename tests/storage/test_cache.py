@@ -98,7 +98,7 @@ def test_a_cache_that_cannot_be_looked_into_costs_a_warning_and_not_the_run(
         assert cached("numbers", "a", make=make, save=save, load=load) == [1, 2]
         folder = cached_folder("numbers", "b", lambda folder: save([3], folder))
     assert load(folder) == [3]
-    assert "Set RELEXIFY_CACHE" in caplog.text
+    assert "set RELEXIFY_CACHE" in caplog.text
 
 
 def test_a_cache_in_the_home_folder_may_be_named_as_a_shell_does(monkeypatch: pytest.MonkeyPatch):

@@ -290,10 +290,10 @@ def test_impossible_options_are_rejected_before_the_model_is_read(tmp_path):
     nothing = Run(tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path, tmp_path)
     cases = [
         ({"steps": 0}, "`steps=0"),
-        ({"plan": "sideways"}, "no training plan 'sideways'"),
-        ({"schedule": "steep"}, "no schedule 'steep'"),
+        ({"plan": "sideways"}, "`plan=sideways` is not possible: choose"),
+        ({"schedule": "steep"}, "`schedule=steep` is not possible: choose"),
         ({"learning_rate": -1.0}, "`learning_rate=-1.0"),
-        ({"precision": "float8"}, "no precision 'float8'"),
+        ({"precision": "float8"}, "`precision=float8` is not possible: choose"),
         ({"stages": (Stage("a", 1), Stage("a", 1))}, "two stages have the same name"),
         ({"stages": (Stage("a", 1, "("),)}, "nor a regular expression"),
     ]

@@ -98,7 +98,7 @@ def test_every_plan_names_its_paper():
 INVALID = {
     "plan": (
         Training(plan="all"),
-        r"no training plan 'all': choose one of relexify, direct, embeddings-first, embeddings-only",
+        r"`plan=all` is not possible: choose one of relexify, direct, embeddings-first, embeddings-only",
     ),
     "too few steps": (
         Training(steps=1, plan="embeddings-first"),
@@ -114,10 +114,15 @@ INVALID = {
     "patience": (Training(patience=0), r"`patience=0` is not possible"),
     "held out": (Training(held_out_bytes=0), r"`held_out_bytes=0` is not possible"),
     "warm-up": (Training(warmup=1.5), r"`warmup=1.5` is not a share: give a number from 0 to 1"),
+    "endless warm-up": (Training(warmup=math.inf), r"`warmup=inf` is not a share"),
+    "warm-up not a number": (Training(warmup=math.nan), r"`warmup=nan` is not a share"),
     "masking": (Training(masking=-0.1), r"`masking=-0.1` is not a share"),
     "masking not a number": (Training(masking=math.nan), r"`masking=nan` is not a share"),
     "no masking": (Training(masking=0), r"nothing to learn: give a share such as 0.15"),
-    "precision": (Training(precision="half"), r"no precision 'half': choose one of auto, float32, bfloat16"),
+    "precision": (
+        Training(precision="half"),
+        r"`precision=half` is not possible: choose one of auto, float32, bfloat16",
+    ),
     "parts": (Training(batch=64, micro_batch=24), r"batch of 64 cannot be cut into parts of 24"),
     "average": (Training(average=0.0), r"`average=0.0` is not possible: give a number above 0, and at most 1"),
     "embedding rate": (Training(embedding_learning_rate=0.0), r"`embedding_learning_rate=0.0` is not possible"),
@@ -125,7 +130,7 @@ INVALID = {
         Training(optimiser="lookahead", embedding_learning_rate=1e-3),
         r"`embedding_learning_rate=0.001` has no effect with the optimiser lookahead.* choose adamw or muon",
     ),
-    "optimiser": (Training(optimiser="sgd"), r"no optimiser 'sgd': choose one of adamw, lookahead, muon"),
+    "optimiser": (Training(optimiser="sgd"), r"`optimiser=sgd` is not possible: choose one of adamw, lookahead, muon"),
     "seed": (Training(seed=-1), r"`seed=-1` is not possible"),
     "rate": (Training(learning_rate=0), r"`learning_rate=0` is not possible: give a number above 0, and at most 1"),
     "rate above 1": (Training(learning_rate=50.0), r"`learning_rate=50.0` is not possible"),
@@ -136,7 +141,10 @@ INVALID = {
         Training(stages=(Stage("one", 4, schedule="constant", final_rate=0.1),)),
         r"`final_rate` has no effect with the schedule constant",
     ),
-    "schedule": (Training(schedule="sine"), r"no schedule 'sine': choose one of linear, cosine, constant, inverse_"),
+    "schedule": (
+        Training(schedule="sine"),
+        r"`schedule=sine` is not possible: choose one of linear, cosine, constant, inverse_",
+    ),
     "stage steps": (Training(stages=(Stage("a", 0),)), r"stage 'a' has 0 steps: give 1 or more"),
     "stage warm-up": (Training(stages=(Stage("a", 3, warmup_steps=4),)), r"'a' warms up for 4 of its 3 steps"),
     "expression": (Training(stages=(Stage("a", 3, trains="(wte"),)), r"trains '\(wte', which is neither everything"),

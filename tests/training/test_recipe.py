@@ -13,7 +13,7 @@ import relexify.training.recipe  # noqa: F401 (registers the steps)
 from relexify.errors import InputError
 from relexify.pretrained.loading import load_model
 from relexify.pretrained.parameters.fresh import fresh_model
-from relexify.steps import STEPS, RunContext, Variant
+from relexify.steps import STEPS, RunContext, Variant, run_seed
 from relexify.text import Corpus
 from relexify.training.options import Stage
 from tests.training.runs import TRAINING, Run, assert_same_bits
@@ -22,7 +22,9 @@ SHORT = replace(TRAINING, steps=2, evaluate_every=2, save_every=None)
 
 
 def context_of(run: Run, **tables: Any) -> RunContext:
-    return RunContext(str(run.source), Corpus.open(run.corpus), Corpus.open(run.held_out), tables)
+    steps = sorted((STEPS[table] for table in tables), key=lambda step: step.order)
+    corpus, held_out = Corpus.open(run.corpus), Corpus.open(run.held_out)
+    return RunContext(str(run.source), corpus, held_out, tables, seed=run_seed(steps, tables))
 
 
 def test_the_training_step_writes_what_train_writes_and_returns_at_once_when_called_again(run_of):

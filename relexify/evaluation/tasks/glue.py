@@ -32,6 +32,7 @@ def _add(name: str, metric: Metric, layout: GlueFormat) -> None:
             metric=metric,
             table=None if layout.labels is None else label_table,
             training=FineTuning(),
+            suite="GLUE",
         ),
     )
 

@@ -173,6 +173,7 @@ def align(
     held_out: float = 0.1,
     seed: int = 0,
     warn: bool = True,
+    if_swapped: str = "load it with `swapped`",
 ) -> Rotation:
     """Find the rotation that brings dictionary pairs closest together (orthogonal Procrustes; 3.2, WECHSEL).
 
@@ -188,6 +189,7 @@ def align(
         held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 to skip that.
         seed: Random seed of the choice of held-out words.
         warn: Whether to warn of too few pairs, and of a rotation that translates nothing.
+        if_swapped: What the error about swapped columns recommends.
 
     Raises:
         InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
@@ -200,7 +202,8 @@ def align(
     narrow_source, narrow_target = reduce_width(source, source_reduction), reduce_width(target, target_reduction)
     pairs = find_correspondences(lexicon, source.index, target.index)
     has_to_suffice = warn and refinement is None
-    _validate_evidence(pairs, lexicon, source, target, width=narrow_target.width, has_to_suffice=has_to_suffice)
+    _check_columns(pairs, lexicon, source, target, if_swapped=if_swapped)
+    _check_pairs(pairs, lexicon, width=narrow_target.width, has_to_suffice=has_to_suffice)
     source_vectors = _look_up(narrow_source, np.unique(pairs.source))
     target_vectors = _look_up(narrow_target, np.unique(pairs.target))
     for side, vectors in (("source", source_vectors), ("target", target_vectors)):
@@ -345,24 +348,22 @@ def reduce_width(vectors: WordVectors, reduction: np.ndarray | None) -> WordVect
     return vectors if reduction is None else vectors.rotated(reduction)
 
 
-def _validate_evidence(
-    pairs: Correspondences,
-    lexicon: BilingualLexicon,
-    source: WordVectors,
-    target: WordVectors,
-    *,
-    width: int,
-    has_to_suffice: bool,
+def _check_columns(
+    pairs: Correspondences, lexicon: BilingualLexicon, source: WordVectors, target: WordVectors, *, if_swapped: str
 ) -> None:
-    """Validate that the dictionary fits the vectors and is not swapped; if it has to suffice, warn of few pairs."""
+    """Validate that the columns of the dictionary are not swapped."""
     found = pairs.entries_used
     swapped = find_correspondences(lexicon.swapped(), source.index, target.index).entries_used
-    name = lexicon.name or "the dictionary"
     if swapped >= max(10, 3 * found) or (not found and swapped):
         raise InputError(
-            f"the columns of {name} look swapped: {found} of {len(lexicon)} entries fit the vectors as they are and "
-            f"{swapped} the other way round; load it with `swapped`"
+            f"the columns of {lexicon.name or 'the dictionary'} look swapped: {found} of {len(lexicon)} entries fit "
+            f"the vectors as they are and {swapped} the other way round; {if_swapped}"
         )
+
+
+def _check_pairs(pairs: Correspondences, lexicon: BilingualLexicon, *, width: int, has_to_suffice: bool) -> None:
+    """Validate that the dictionary fits the vectors; if it has to suffice, warn of few pairs."""
+    found, name = pairs.entries_used, lexicon.name or "the dictionary"
     if not found:
         raise EvidenceError(
             f"none of the {len(lexicon)} entries of {name} has a vector on both sides: check that its languages, their "

@@ -58,7 +58,7 @@ def count_aligned_tokens(
     if looks_swapped(bitext, source, target):
         logger.warning(
             "%s seems to have the target language first: its first column is closer to the target tokenizer, its "
-            "second to the model's; put the model's language first, or set aligning.swapped in a recipe",
+            "second to the model's; put the model's language first, or set `aligning.swapped=true`",
             bitext.name,
         )
     most_pairs = most_lines(links, options)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
-from relexify.errors import InputError
+from relexify.errors import InputError, check_choices
 from relexify.evidence.bitext.encoding import Units
 from relexify.evidence.bitext.files import FIELDS
 from relexify.evidence.bitext.symmetrisation import Symmetrisation
@@ -15,16 +14,16 @@ __all__ = ["WordAlignmentOptions", "validate_word_alignment"]
 
 @dataclass(frozen=True)
 class WordAlignmentOptions:
-    """Options of counting aligned tokens in parallel text.
+    """How parallel text is read, its words are aligned, and the aligned tokens are counted.
 
     Attributes:
-        symmetrisation: How to combine the two directions of a word alignment.
-        units: What the links of a word alignment count: tokens of the two tokenizers, or words separated by white
+        symmetrisation: How the two directions of a word alignment are combined.
+        units: What the links of a word alignment count: `tokens` of the two tokenizers, or `words` separated by white
             space.
         fields: For json lines: the fields with the two sentences, the source language first.
-        swapped: Whether the text, and a word alignment, have the target language first.
-        most_pairs: Align at most this many lines, evenly spread over the text.
-        smoothing: Added to the count of every pair of tokens that was seen.
+        swapped: The parallel text and its word alignment have the target language first.
+        most_pairs: Largest number of lines that are aligned, evenly spread over the text.
+        smoothing: Added to the count of every pair of tokens that occurs.
         min_count: Pairs of tokens with a lower count are left out.
     """
 
@@ -43,9 +42,7 @@ def validate_word_alignment(options: WordAlignmentOptions) -> None:
     Raises:
         InputError: An option has an impossible value.
     """
-    for name, choices in (("symmetrisation", Symmetrisation), ("units", Units)):
-        if (value := getattr(options, name)) not in get_args(choices):
-            raise InputError(f"`aligning.{name}={value}` is not possible: choose one of {', '.join(get_args(choices))}")
+    check_choices(options, before="aligning.")
     if len(options.fields) != 2:
         raise InputError(f"{len(options.fields)} fields are named: parallel text has two sides, so name two")
     if options.most_pairs < 1:

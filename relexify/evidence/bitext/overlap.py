@@ -53,7 +53,7 @@ def report_overlap(left_out: int, pairs: int) -> None:
     """
     if not left_out:
         return
-    logger.warning("%d of %d sentence pairs are in text to score on and are left out.", left_out, pairs)
+    logger.warning("%d of %d sentence pairs are in text to score on and are left out", left_out, pairs)
     if left_out == pairs:
         raise EvidenceError("all pairs of parallel text are in text to score on: give other text to one of the two")
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from relexify.errors import LARGEST_SEED, InputError, check_number, check_positive
+from relexify.errors import LARGEST_SEED, InputError, check_choices, check_number, check_positive
 
 __all__ = ["ResolvedTraining", "VectorTraining", "resolve_training", "validate_vector_training"]
 
@@ -18,30 +18,26 @@ _LARGEST_RATE = 0.5
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """Options of training word vectors. Those that are None depend on the size of the text.
+    """Options of training word vectors; some defaults depend on the size of the text.
 
     Attributes:
-        method: `"counts"` counts neighbours and factors the counts: seconds, and repeatable.
-            `"skipgram"` and `"cbow"` train fastText, which needs the extra `fasttext`.
-        width: The number of components of a vector. With a few million words of text, a hundred translate as well as
-            three hundred and train faster.
-        contexts: For counts: how many of the most frequent words are contexts.
-        epochs: Passes over the text. By default enough for 30 million words, from 2 to 5: on a million words, vectors
-            of 20 passes translate worse than those of 5.
-        minimum_count: Rarer words are left out. By default 2 up to a million words, 3 up to ten million, then 5.
+        method: `counts` counts neighbours and factors the counts: seconds, and repeatable. `skipgram` and `cbow` train
+            fastText, which needs the extra `fasttext`.
+        width: Number of components of a vector. With a few million words of text, 100 translate as well as 300 and
+            train faster.
+        contexts: For `counts`: number of most frequent words that serve as contexts.
+        epochs: Passes over the text; default: as many as show 30 million words, from 2 to 5. fastText only.
+        minimum_count: Rarer words are left out; default: 2 up to a million words of text, 3 up to ten million, then 5.
         window: Words to the left and to the right that count as context, at most.
-        negative: Negative samples per word.
-        shortest_ngram: The shortest character n-gram; above `longest_ngram` to train words only.
-        longest_ngram: The longest character n-gram.
-        buckets: Number of hash buckets of n-grams. By default enough that collisions are rare, unless the text has more
-            than two million n-grams: then two million.
-        learning_rate: Initial learning rate; it falls to nearly zero.
-        subsampling: Words more frequent than this share of the text are skipped at random; 0 to skip none.
+        negative: Negative samples per word. fastText only.
+        shortest_ngram: Length of the shortest character n-gram; above `longest_ngram`, only words are trained.
+        longest_ngram: Length of the longest character n-gram.
+        buckets: Number of hash buckets of n-grams; default: enough that collisions are rare, at most two million.
+        learning_rate: Initial learning rate, which falls to nearly zero. fastText only.
+        subsampling: Words more frequent than this share of the text are skipped at random; 0 skips none. fastText only.
         seed: Random seed.
-        workers: Threads. One gives the same bytes for the same text, options and seed; more are faster, and give
-            slightly different vectors every time.
-
-    `epochs`, `negative`, `learning_rate`, `subsampling` and `workers` are for fastText only.
+        workers: Threads of fastText. One gives the same bytes for the same text, options and seed; more are faster, but
+            not repeatable.
     """
 
     method: Literal["counts", "skipgram", "cbow"] = "counts"
@@ -74,6 +70,7 @@ def validate_vector_training(options: VectorTraining) -> None:
     Raises:
         InputError: An option is out of range.
     """
+    check_choices(options)
     lowest = {
         "width": 1, "contexts": 1, "epochs": 1, "minimum_count": 1, "window": 1, "negative": 1, "shortest_ngram": 1,
         "longest_ngram": 0, "buckets": 1, "seed": 0, "workers": 1,

@@ -21,9 +21,11 @@ class WordComposition:
     """How vectors of tokens are composed from the words that they occur in.
 
     Attributes:
-        top_words: Use only this many of the most frequent words; all if None.
-        source_frequencies: A file of words of the source language and their counts; if None, those of its vectors.
-        target_frequencies: A file of words of the target language and their counts; if None, those of its vectors.
+        top_words: Use only this many of the most frequent words; default: all.
+        source_frequencies: A file of words of the source language and their counts; default: the frequencies of its
+            vectors.
+        target_frequencies: A file of words of the target language and their counts; default: the frequencies of its
+            vectors.
     """
 
     top_words: int | None = None

@@ -20,8 +20,10 @@ from relexify.mixture import Mixture, Origin, mixture_of_weights
 from relexify.text import capitalised, has_dotless_i, is_unspaced
 from relexify.tokens import AnyTokenizer, TokenForm, Vocabulary, encode_words, vocabulary_of
 
-__all__ = ["check_columns", "translations", "whole_words"]
+__all__ = ["IF_SWAPPED", "check_columns", "translations", "whole_words"]
 
+IF_SWAPPED = "add `dictionary_swapped=true`, or leave it out if it is given"
+"""What to do about a dictionary whose columns look swapped."""
 SWAPPED = 0.01
 """Share of the entries that must fit the other way round if a dictionary is rejected for it; some words fit any."""
 
@@ -102,7 +104,7 @@ def check_columns(source: Mapping[str, int], target: Mapping[str, int], lexicon:
         raise InputError(
             f"the columns of {lexicon.name or 'the dictionary'} look swapped: of {len(lexicon):,} entries, {swapped:,} "
             f"have a word of the text first and one of the model second, and {fitting:,} the other way round, as they "
-            "should: add `dictionary_swapped=true`"
+            f"should: {IF_SWAPPED}"
         )
 
 

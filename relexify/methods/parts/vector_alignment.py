@@ -15,6 +15,7 @@ from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.evidence.vectors import VectorTraining, WordVectors
 from relexify.evidence.vectors.formats.loading import load_vectors
+from relexify.methods.parts.translations import IF_SWAPPED
 from relexify.methods.parts.vectors import (
     TokensInSpace,
     choose_lexicon,
@@ -147,4 +148,4 @@ def align_vectors(
         from relexify.evidence.alignment.unsupervised.self_learning import self_learn  # imports torch
 
         refinement = partial(self_learn, device=device)
-    return align(source, target, pairs, reduce=True, refinement=refinement, seed=seed, warn=warn)
+    return align(source, target, pairs, reduce=True, refinement=refinement, seed=seed, warn=warn, if_swapped=IF_SWAPPED)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-__all__ = ["PRECISIONS", "cast_parameters", "computes_in_bfloat16"]
+__all__ = ["Precision", "cast_parameters", "computes_in_bfloat16"]
 
-PRECISIONS = ("auto", "float32", "bfloat16")
-"""Values of the option `precision`: `auto` is bfloat16 on a GPU that supports it, and float32 otherwise."""
+Precision = Literal["auto", "float32", "bfloat16"]
+"""The option `precision`: `auto` is bfloat16 on a GPU that supports it, and float32 otherwise."""
 
 Module = TypeVar("Module", bound="nn.Module")
 
 
-def computes_in_bfloat16(precision: str) -> bool:
-    """Return whether a precision, one of `PRECISIONS`, means mixed bfloat16 on this machine."""
+def computes_in_bfloat16(precision: Precision) -> bool:
+    """Return whether a precision means mixed bfloat16 on this machine."""
     import torch
 
     if precision == "auto":

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relexify.device import resolve_device
 from relexify.errors import EvidenceError
 from relexify.grafting import check_roles, load_own_tokenizer, row_origins
 from relexify.methods.fvt import fvt
@@ -146,7 +147,7 @@ def run_advise(options: Advise) -> Advice:
     planned = planned_runs(options)
     check_replaced(options.transfer)
     logger.info("%s", _describe_plan(options, planned))
-    transfer = replace(options.transfer, unigram_prior=True)
+    transfer = replace(options.transfer, unigram_prior=True, device=resolve_device(options.transfer.device))
     text = Corpus.open(transfer.corpus)
     size = text.size() or text.text_bytes
     subsample = None if size <= options.text_bytes else options.text_bytes

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from relexify.device import AUTO, resolve_device
 from relexify.errors import InputError, OutputError
 from relexify.recipes.compare.checks import check_comparable
-from relexify.recipes.compare.trials import Moments, Trial, check_trial
+from relexify.recipes.compare.trials import EvaluationSteps, Trial, check_trial
 from relexify.recipes.file.comparison import CompareOptions, Run
 from relexify.recipes.file.recipe import Recipe, changed_tables
 from relexify.recipes.run import run_identity, run_revisions
 from relexify.recipes.tasks import check_tasks
 from relexify.registry import choose
-from relexify.steps import RunContext, TrainingSettings, Variant
+from relexify.steps import RunContext, TrainingSettings, Variant, run_seed
 from relexify.storage.files import is_written
+from relexify.storage.revisions import TRIALS
 from relexify.storage.runs.work import WorkFolder
-from relexify.text import HELD_OUT_EVERY, Corpus, TextInput
+from relexify.text import HELD_OUT_EVERY, Corpus, TextOption
 
 __all__ = ["PreparedComparison", "prepare_comparison", "size_name", "texts_of_trials"]
 
@@ -49,7 +51,7 @@ class PreparedComparison:
 
 
 def prepare_comparison(
-    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = AUTO, overwrite: bool = False
 ) -> PreparedComparison:
     """Validate everything about a comparison before any work; arguments and errors as for `run_comparison`."""
     compare, training = check_comparable(recipe)
@@ -59,7 +61,7 @@ def prepare_comparison(
     if recipe.output.exists() and any(recipe.output.iterdir()) and not is_written(recipe.output):
         raise OutputError(f"{recipe.output} was not written by relexify: choose another output, or remove it")
     trials = {
-        size: _make_trials(recipe, compare, training, size, device=device, overwrite=overwrite)
+        size: _make_trials(recipe, compare, training, size, device=resolve_device(device), overwrite=overwrite)
         for size in compare.subsamples or (None,)
     }
     prepared = PreparedComparison(trials, to_train, training)
@@ -68,7 +70,7 @@ def prepare_comparison(
     return prepared
 
 
-def texts_of_trials(corpus: TextInput, held_out: TextInput | None, size: int | None) -> tuple[Corpus, Corpus]:
+def texts_of_trials(corpus: TextOption, held_out: TextOption | None, size: int | None) -> tuple[Corpus, Corpus]:
     """Return the text that trials are trained on and the one that they are scored on, the same for every size.
 
     Args:
@@ -101,15 +103,15 @@ def _make_trials(
 ) -> list[Trial]:
     """Return the trials of all runs and seeds, on about `size` bytes of the text, or on all of it if it is None."""
     corpus, held_out = texts_of_trials(recipe.corpus, recipe.held_out, size)
-    moments = _find_moments(recipe, compare)
+    evaluation_steps = _evaluation_steps(recipe, compare)
     trials = []
     for seed in compare.seeds:
         for run in compare.runs:
             name, title = f"{run.name}-seed{seed}", f"{run.name}, seed {seed}"
             if size is not None:
                 name, title = f"{size_name(size)}-{name}", f"{title}, {size_name(size)}"
-            tables = _vary_tables(recipe, run, seed, corpus, held_out, moments.snapshots)
-            context = RunContext(recipe.model, corpus, held_out, tables, device)
+            tables = _vary_tables(recipe, run, seed, corpus, held_out, evaluation_steps.snapshots)
+            context = RunContext(recipe.model, corpus, held_out, tables, device, seed=run_seed(recipe.steps, tables))
             folder = recipe.output / "runs" / name
             trials.append(
                 Trial(
@@ -119,10 +121,14 @@ def _make_trials(
                     context=context,
                     steps=tuple(recipe.steps),
                     tasks=recipe.tasks,
-                    moments=moments,
+                    evaluation_steps=evaluation_steps,
                     languages=recipe.languages,
                     work=WorkFolder(
-                        folder, "work", run_identity(context), revisions=run_revisions(context), overwrite=overwrite
+                        folder,
+                        "work",
+                        run_identity(context),
+                        revisions={**run_revisions(context), "trials": TRIALS},
+                        overwrite=overwrite,
                     ),
                     keep_model=compare.keep_models,
                 )
@@ -130,14 +136,14 @@ def _make_trials(
     return trials
 
 
-def _find_moments(recipe: Recipe, compare: CompareOptions) -> Moments:
+def _evaluation_steps(recipe: Recipe, compare: CompareOptions) -> EvaluationSteps:
     """Return when runs are evaluated on tasks.
 
     Raises:
         InputError: A share is not a step of the last training, or that training cannot keep the models of single steps.
     """
     if not recipe.tasks:
-        return Moments(0, ())
+        return EvaluationSteps(0, ())
     # Only the last model has several languages, so tasks in one of them are evaluated at its end by default.
     shares = compare.tasks_at or ((1.0,) if recipe.languages else (0.0, 1.0))
     trainings = [(step.table, step.training) for step in recipe.steps if step.training is not None]
@@ -155,9 +161,9 @@ def _find_moments(recipe: Recipe, compare: CompareOptions) -> Moments:
             f"{recipe.source}: compare.tasks_at has {min(snapshots):g}, and [{table}] keeps no models of single steps: "
             "give 0 and 1"
         )
-    first_step = sum(earlier)
-    steps = {first_step + each for each in snapshots.values()} | ({0, first_step} if 0 in shares else set())
-    return Moments(first_step, (*sorted(steps), *([None] if 1 in shares else [])))
+    steps_before = sum(earlier)
+    steps = {steps_before + each for each in snapshots.values()} | ({0, steps_before} if 0 in shares else set())
+    return EvaluationSteps(steps_before, (*sorted(steps), *([None] if 1 in shares else [])))
 
 
 def _vary_tables(

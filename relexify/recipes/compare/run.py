@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from relexify.device import AUTO
 from relexify.progress import runs_follow, track
 from relexify.recipes.compare.prepare import prepare_comparison, size_name
 from relexify.recipes.compare.trials import Trial, TrialResult, finished_trial, run_trial
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_comparison(
-    recipe: Recipe, *, only: Sequence[str] = (), device: str = "cpu", overwrite: bool = False
+    recipe: Recipe, *, only: Sequence[str] = (), device: str = AUTO, overwrite: bool = False
 ) -> list[Comparison]:
     """Train several variants of a recipe on the same text in the same order, and compare them.
 
@@ -38,7 +39,7 @@ def run_comparison(
     Args:
         recipe: With `[compare]`, a step that trains, and a step that has a method if the runs name one.
         only: Names of the runs to train; all of them if empty. Of the others, the report has those that are finished.
-        device: Where to search; training uses a GPU if there is one.
+        device: Where to search: `cpu`, `cuda`, or `auto` for a GPU if there is one, which training uses.
         overwrite: Repeat trials in the output folder that belong to another recipe.
 
     Returns:

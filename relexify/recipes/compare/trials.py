@@ -3,12 +3,12 @@
 A trial is one run of the table `[compare]` with one seed on one part of the text: the recipe with another method, plan
 and seed. Until it is finished, its models and scores are in `NAME.work`; then its folder has
 
-    curve.json        the scores on held-out text during the last training
-    cost.json         its machine, time and speed
-    first_step.json   those of the training before it, if there are two
-    shares.json       how good its evidence was
-    tasks/            the scores on tasks, before, during and after training
-    model/            the trained model with its snapshots, if models are to be kept
+    curve.json              the scores on held-out text during the last training
+    cost.json               its machine, time and speed
+    earlier_curve.json      the scores during the training before it, if there are two
+    evidence_quality.json   how good its evidence was
+    tasks/                  the scores on tasks, before, during and after training
+    model/                  the trained model with its snapshots, if models are to be kept
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from relexify.storage.json import read_json
 from relexify.storage.notes import read_notes
 from relexify.storage.runs.work import WorkFolder
 from relexify.training.distributed import started_processes
-from relexify.training.results.curve import Curve
+from relexify.training.results.curve import EARLIER_CURVE_FILE, Curve
 from relexify.training.results.result import TrainingResult
 from relexify.version import __version__
 
-__all__ = ["Moments", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
+__all__ = ["EvaluationSteps", "Trial", "TrialResult", "check_trial", "finished_trial", "run_trial"]
 
-_CURVE, _EARLIER_CURVE, _COST, _EVIDENCE_QUALITY = "curve.json", "first_step.json", "cost.json", "shares.json"
+_CURVE, _COST, _EVIDENCE_QUALITY = "curve.json", "cost.json", "evidence_quality.json"
 _TASKS, _MODEL = "tasks", "model"
 
 logger = logging.getLogger(__name__)
@@ -69,29 +69,29 @@ class TrialResult:
 
 
 @dataclass(frozen=True)
-class Moments:
+class EvaluationSteps:
     """When the model of a trial is evaluated on tasks.
 
     Attributes:
-        first_step: Number of optimiser steps of the trainings before the last one.
+        steps_before: Number of optimiser steps of the trainings before the last one.
         steps: Optimiser steps, counted over all trainings, in their order; None for the end, whichever step that is.
     """
 
-    first_step: int
+    steps_before: int
     steps: tuple[int | None, ...]
 
     @property
     def snapshots(self) -> tuple[int, ...]:
         """The optimiser steps of the last training whose models are evaluated, besides the end."""
-        return tuple(step - self.first_step for step in self.steps if step is not None and step > self.first_step)
+        return tuple(step - self.steps_before for step in self.steps if step is not None and step > self.steps_before)
 
     def reached(self, curve: Curve) -> list[int | None]:
-        """Return the moments that a training reached; it may have stopped early."""
-        return [step for step in self.steps if step is None or step <= self.first_step + curve.last.step]
+        """Return the steps that a training reached; it may have stopped early."""
+        return [step for step in self.steps if step is None or step <= self.steps_before + curve.last.step]
 
     def trained(self, curve: Curve) -> list[int | None]:
-        """Return the moments that the last training reached after its start."""
-        return [step for step in self.reached(curve) if step is None or step > self.first_step]
+        """Return the steps that the last training reached after its start."""
+        return [step for step in self.reached(curve) if step is None or step > self.steps_before]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Trial:
         context: The run with the options of the variant.
         steps: The steps of its recipe.
         tasks: What it is evaluated on.
-        moments: When it is evaluated.
+        evaluation_steps: When it is evaluated.
         languages: The languages of its last model, the source model's first, if there are several.
         work: Its unfinished work, and the folder for its result.
         keep_model: Whether to keep the trained model.
@@ -117,7 +117,7 @@ class Trial:
     context: RunContext
     steps: tuple[Step[Any, Any], ...]
     tasks: tuple[TaskEntry, ...]
-    moments: Moments
+    evaluation_steps: EvaluationSteps
     languages: tuple[str, ...]
     work: WorkFolder
     keep_model: bool
@@ -136,7 +136,7 @@ class Trial:
             return False
         if is_written(self.folder / _MODEL):
             return True  # missing scores can still be measured
-        return not any(self.missing(moment, self.folder / _TASKS) for moment in self.moments.trained(curve))
+        return not any(self.missing(moment, self.folder / _TASKS) for moment in self.evaluation_steps.trained(curve))
 
     def missing(self, moment: int | None, folder: Path) -> bool:
         """Whether scores on tasks at a moment are not in a folder yet."""
@@ -179,14 +179,14 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     """Return the result of a trial that an earlier call finished, and remove what is not to be kept."""
     if not trial.work.is_finished():
         if made_by := trial.work.made_by_others():
-            logger.warning("%s is left out: it was made by %s.", trial.folder, made_by)
+            logger.warning("%s is left out: it was made by %s", trial.folder, made_by)
         return None
     curve = _load_curve(trial.folder / _CURVE, "training again")
     if curve is None:
         return None
     scores = [
         found
-        for moment in trial.moments.reached(curve)
+        for moment in trial.evaluation_steps.reached(curve)
         for found in finished_scores(trial.tasks, moment, trial.folder / _TASKS)
     ]
     if None in scores:
@@ -194,7 +194,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
     version = read_notes(trial.folder).get("version")
     if version != __version__:
         logger.warning(
-            "%s was made by relexify %s, and this is %s: remove it to run it again.",
+            "%s was made by relexify %s, and this is %s: remove it to run it again",
             trial.folder,
             version or "of an unknown version",
             __version__,
@@ -204,7 +204,7 @@ def finished_trial(trial: Trial) -> TrialResult | None:
         shutil.rmtree(trial.folder / _MODEL, ignore_errors=True)
     earlier = None
     if sum(step.training is not None for step in trial.steps) > 1:
-        earlier = _load_curve(trial.folder / _EARLIER_CURVE, "tables leave out the first training")
+        earlier = _load_curve(trial.folder / EARLIER_CURVE_FILE, "tables leave out the first training")
     cost = read_json(trial.folder / _COST)
     return TrialResult(
         curve,
@@ -235,8 +235,8 @@ def run_trial(trial: Trial) -> TrialResult:
                 step.training.load(work.path / step.table) for step in trial.steps if step.training is not None
             ]
             curve = trainings[-1].curve
-        for moment in trial.moments.trained(curve):
-            written = model if moment is None else snapshot_folder(model, moment - trial.moments.first_step)
+        for moment in trial.evaluation_steps.trained(curve):
+            written = model if moment is None else snapshot_folder(model, moment - trial.evaluation_steps.steps_before)
             evaluate_entries(written, trial.tasks, moment, tasks, device=trial.context.device)
         processes.wait_for_everyone()
         if processes.is_main_process:
@@ -257,8 +257,8 @@ def run_trial(trial: Trial) -> TrialResult:
 def _evaluate_untrained(trial: Trial, folder: Path) -> None:
     """Evaluate the models before the first training and before the last one, if that is requested."""
     trainings = [number for number, step in enumerate(trial.steps) if step.training is not None]
-    for moment, number in ((0, trainings[0]), (trial.moments.first_step, trainings[-1])):
-        if moment in trial.moments.steps and trial.missing(moment, folder):
+    for moment, number in ((0, trainings[0]), (trial.evaluation_steps.steps_before, trainings[-1])):
+        if moment in trial.evaluation_steps.steps and trial.missing(moment, folder):
             model = run_steps(trial.steps[:number], trial.context, trial.work.path)
             # Each model has one language before the two are joined: the source model has the first one.
             by_language = dict(zip(trial.languages, (trial.context.source_model, model), strict=False))
@@ -278,7 +278,7 @@ def _save_training(trial: Trial, model: Path, trainings: Sequence[TrainingResult
         quality |= step.comparison.evidence_quality(trial.work.path / step.table)
     write_file(folder / _EVIDENCE_QUALITY, json.dumps(quality) + "\n")
     if earlier:
-        earlier[-1].curve.save(folder / _EARLIER_CURVE)
+        earlier[-1].curve.save(folder / EARLIER_CURVE_FILE)
     if trial.keep_model:
         shutil.copytree(model, folder / _MODEL)
         write_documents(folder / _MODEL)
@@ -289,5 +289,5 @@ def _load_curve(path: Path, otherwise: str) -> Curve | None:
     try:
         return Curve.load(path)
     except InputError as error:
-        logger.warning("%s cannot be read; %s (%s).", path, otherwise, error)
+        logger.warning("%s cannot be read; %s (%s)", path, otherwise, error)
         return None

@@ -28,10 +28,10 @@ class Run:
 
     Attributes:
         name: Its name in tables, figures and folders.
-        method: One of `METHODS`; if None, that of the recipe.
-        plan: One of `PLANS`, if its paper prescribes one; if None, the run is trained as `[training]` says.
+        method: The initialisation; default: as in `[transfer]`.
+        plan: The training plan; default: as in `[training]`.
         without: Evidence of the recipe that its method is not given, such as `bitext`.
-        aligned_by: What aligns its word vectors; if None, what `[transfer]` says.
+        aligned_by: Vector alignment; default: as in `[transfer]`.
         changes: Further keys that differ from the recipe, by table: `{"compress": {"k": 2}}`.
     """
 
@@ -107,11 +107,11 @@ class CompareOptions:
     Attributes:
         runs: The runs to compare, with distinct names; a recipe may list those in `RUNS` by name.
         seeds: Every run is repeated with each of them.
-        subsamples: Bytes. Every run is repeated on a part of the corpus of about each of these sizes, with tokenizer
-            and vectors trained on the same part; on the whole corpus if there are none.
+        subsamples: Sizes in bytes: every run is repeated on a part of the corpus of about each size, with its own
+            tokenizer and vectors. Default: the whole corpus.
         keep_models: Keep the trained models, not only their scores.
         tasks_at: Shares of the last training at which runs are evaluated on tasks: 0 is before any training, and if
-            there are two, also between them; 1 is the end. If not given, 0 and 1, or 1 for models of several languages.
+            there are two, also between them; 1 is the end. Default: 0 and 1, or only 1 for models of several languages.
     """
 
     runs: Annotated[

@@ -13,7 +13,7 @@ is reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,10 @@ from relexify.recipes.file.mistakes import (
     explained,
 )
 from relexify.recipes.file.paths import absolute_model, absolute_path, absolute_text
-from relexify.recipes.file.schema import ELSEWHERE, Check, Convert, FolderName, Key, keys_of, member_of
+from relexify.recipes.file.schema import ELSEWHERE, Check, Convert, FolderName, Key, NamesFiles, keys_of, member_of
 from relexify.registry import Registry, choose, suggestion
+from relexify.steps import NamesModel
+from relexify.text import NamesText
 
 __all__ = ["Location", "Reader", "build", "read_changes", "read_keys", "read_table", "read_value"]
 
@@ -175,7 +177,7 @@ def read_value(value: object, location: Location, *, annotation: Any, default: A
     if origin is Annotated:
         return _read_marked(value, location, annotation=arguments[0], marks=arguments[1:], default=default)
     if origin is Literal:
-        return choose(str(_ensure(str, value)), arguments, location.name)
+        return _read_choice(_ensure(str, value), arguments)
     if origin is tuple:
         items = dict(enumerate(_ensure(list, value)))
         return tuple(_read_parts(items, location, partial(read_value, annotation=arguments[0])).values())
@@ -197,11 +199,11 @@ def _read_marked(value: object, location: Location, *, annotation: Any, marks: C
     """Return a value of a field whose type is `Annotated[annotation, *marks]`."""
     for mark in marks:
         match mark:
-            case "text":
+            case NamesText():
                 return _read_texts(value, location)
-            case "named texts":
+            case NamesFiles():
                 return _read_named_texts(value, location)
-            case "model":
+            case NamesModel():
                 return absolute_model(_ensure(str, value), location.folder)
             case Registry():
                 return choose(str(_ensure(str, value)), mark, mark.kind)
@@ -214,6 +216,13 @@ def _read_marked(value: object, location: Location, *, annotation: Any, marks: C
         if isinstance(mark, Check):
             mark.function(read)
     return read
+
+
+def _read_choice(value: str, choices: Sequence[str]) -> str:
+    """Return one of a few values as a text of its own: a value of `--set` is a subclass of `str`."""
+    if value not in choices:
+        raise InvalidValue(f"is {value[:80]!r}: {suggestion(value, choices)}")
+    return str(value)
 
 
 def _read_texts(value: object, location: Location) -> str | tuple[str, ...]:

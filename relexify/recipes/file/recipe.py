@@ -46,7 +46,7 @@ from relexify.recipes.file.tasks import TaskEntry
 from relexify.recipes.file.writing import table_of, toml_value
 from relexify.registry import choose, suggestion
 from relexify.steps import STEPS, ModelName, Step
-from relexify.text import TextInput
+from relexify.text import TextOption
 
 __all__ = ["Recipe", "changed_tables", "read_recipe", "recipe_text", "tables_beside"]
 
@@ -76,8 +76,8 @@ class Recipe:
     title: str
     output: Path
     model: ModelName
-    corpus: TextInput
-    held_out: TextInput | None = None
+    corpus: TextOption
+    held_out: TextOption | None = None
     tables: Mapping[str, Any] = field(default_factory=dict)
     compare: CompareOptions | None = None
     tasks: Annotated[tuple[TaskEntry, ...], Convert(_ensure_list_of_tables)] = ()

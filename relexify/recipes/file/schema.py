@@ -2,9 +2,9 @@
 
 `reading.py` reads a table by them, and `writing.py` writes one. The type of a field may carry marks:
 
-    Annotated[…, "text"]           the name of a text, or a list of names (`TextInput` of `relexify.text`)
-    Annotated[…, "named texts"]    a file, or a table of files by name
-    Annotated[str, "model"]        a model (`ModelName` of `relexify.steps`)
+    Annotated[…, NamesText()]      the name of a text, or a list of names (`TextOption` of `relexify.text`)
+    Annotated[…, NamesFiles()]     a file, or a table of files by name
+    Annotated[str, NamesModel()]   a model (`ModelName` of `relexify.steps`)
     Annotated[str, REGISTRY]       a name in a registry, or in another mapping
     Annotated[…, Convert(…)]       a value that may also be written in another form
     Annotated[…, Check(…)]         a value that has to pass a check
@@ -30,6 +30,7 @@ __all__ = [
     "Convert",
     "FolderName",
     "Key",
+    "NamesFiles",
     "default_of",
     "flattened_classes",
     "keys_of",
@@ -49,6 +50,11 @@ class Convert:
     """Marks a field whose values may have another form: the function converts that, and returns others as they are."""
 
     function: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class NamesFiles:
+    """Marks a field with the name of a file, or with a table of several files by name."""
 
 
 @dataclass(frozen=True)

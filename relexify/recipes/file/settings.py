@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from relexify.errors import InputError
+from relexify.errors import InputError, choices_of
 from relexify.recipes.file.mistakes import ValueOrigin
 from relexify.recipes.file.overrides import override
 from relexify.recipes.file.reading import Location, read_changes
@@ -30,11 +30,13 @@ class OptionKey:
         name: The key; keys of nested options are separated by dots.
         default: The default value, as TOML has it; empty if it must be given or has none.
         meaning: What it means.
+        choices: The values that it may have, if they are few.
     """
 
     name: str
     default: str
     meaning: str
+    choices: tuple[str, ...] = ()
 
 
 def apply_settings(table: str, options: Options, settings: Sequence[str] | None) -> Options:
@@ -90,7 +92,8 @@ def _list_keys(options: type[Any], prefix: str = "", default: Any = None) -> Ite
         elif is_dataclass(annotations[entry.name]):
             yield from _list_keys(annotations[entry.name], f"{prefix}{entry.name}.", value)
         else:
-            yield OptionKey(f"{prefix}{entry.name}", _format_default(value), meanings.get(entry.name, ""))
+            choices = choices_of(annotations[entry.name])
+            yield OptionKey(f"{prefix}{entry.name}", _format_default(value), meanings.get(entry.name, ""), choices)
 
 
 def _format_default(value: object) -> str:

@@ -20,8 +20,9 @@ from relexify.errors import InputError
 from relexify.evaluation.data.files import TaskFiles
 from relexify.evaluation.options import Evaluation
 from relexify.evaluation.registry import TASKS
-from relexify.recipes.file.schema import FolderName
+from relexify.recipes.file.schema import FolderName, NamesFiles
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT
+from relexify.text import NamesText
 
 __all__ = ["TaskEntry"]
 
@@ -31,19 +32,19 @@ class TaskEntry(Evaluation):
     """One task of a recipe.
 
     Attributes:
-        train: The data to train on: a file, or several that are read one after the other.
-        test: The data to test on: a file, or several by name.
-        dev: The data to choose the best epoch by, as `train`.
-        name: Its name in tables; if not given, that of the task.
+        train: Training data: a file, or several that are read one after the other.
+        test: Test data: a file, or several by name.
+        dev: Data to choose the best epoch by, as `train`.
+        name: Its name in tables; default: the name of the task.
         start: The name of a task above, whose fine-tuned encoder is fine-tuned further.
 
     Raises:
         InputError: An option is impossible for the task, or the task needs development data.
     """
 
-    train: Annotated[str | tuple[str, ...], "text"] = field(metadata=BY_CONTENT)
-    test: Annotated[str | Mapping[str, str], "named texts"] = field(metadata=BY_CONTENT)
-    dev: Annotated[str | tuple[str, ...], "text"] | None = field(default=None, metadata=BY_CONTENT)
+    train: Annotated[str | tuple[str, ...], NamesText()] = field(metadata=BY_CONTENT)
+    test: Annotated[str | Mapping[str, str], NamesFiles()] = field(metadata=BY_CONTENT)
+    dev: Annotated[str | tuple[str, ...], NamesText()] | None = field(default=None, metadata=BY_CONTENT)
     name: FolderName | None = field(default=None, metadata=NO_EFFECT)
     start: str | None = None
 

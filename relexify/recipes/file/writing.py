@@ -9,7 +9,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 from relexify.errors import InputError
 from relexify.recipes.file.paths import written_model, written_path, written_text
-from relexify.recipes.file.schema import keys_of, member_of
+from relexify.recipes.file.schema import NamesFiles, keys_of, member_of
+from relexify.steps import NamesModel
+from relexify.text import NamesText
 
 __all__ = ["table_of", "toml_value"]
 
@@ -52,13 +54,13 @@ def toml_value(value: Any, annotation: Any, name: str, default: Any = None, arou
     annotation = member_of(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     marks = arguments[1:] if origin is Annotated else ()
-    if "text" in marks and isinstance(value, list | tuple):
+    if NamesText() in marks and isinstance(value, list | tuple):
         return [written_text(_named(each, name)) for each in value]
-    if "named texts" in marks and isinstance(value, Mapping):
+    if NamesFiles() in marks and isinstance(value, Mapping):
         return {key: written_text(_named(each, name)) for key, each in value.items()}
-    if "text" in marks or "named texts" in marks:
+    if NamesText() in marks or NamesFiles() in marks:
         return written_text(_named(value, name))
-    if "model" in marks:
+    if NamesModel() in marks:
         return written_model(value)
     if origin is Annotated:
         return toml_value(value, arguments[0], name, default, around)

@@ -129,7 +129,7 @@ class WorkFolder:
             except InputError as error:
                 if not self.overwrite:
                     raise
-                logger.warning("%s; removing it.", str(error).partition(";")[0])
+                logger.warning("%s; removing it", str(error).partition(";")[0])
                 write_file(self.path / RUN_FILE, "{}\n")  # if killed now, no run takes what is left for its own
                 self._remove_work()
                 write_identity(self.path, self._claimed)

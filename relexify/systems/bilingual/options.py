@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relexify.storage.fingerprint import content_of
-from relexify.text import Corpus, TextInput
+from relexify.text import Corpus, TextOption
 from relexify.training.options import LOOKAHEAD, Training
 
 __all__ = ["RAMEN", "BilingualOptions"]
@@ -33,12 +33,12 @@ class BilingualOptions:
 
     Attributes:
         languages: Names of the source and the target language.
-        source_corpus: Text in the source language; if None, that of `[transfer]`.
-        source_held_out: Text in the source language to score on; if None, a part of its corpus is held out.
+        source_corpus: Text in the source language; default: `source_corpus` of `[transfer]`.
+        source_held_out: Text in the source language to score on; default: one line in 100 of its text.
         training: How both languages are trained.
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_corpus: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
     training: Training = RAMEN

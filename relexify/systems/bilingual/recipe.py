@@ -13,15 +13,12 @@ from relexify.pretrained.languages import check_languages
 from relexify.steps import STEPS, RunContext, Step, StepComparison, StepReport, StepTraining, Variant
 from relexify.storage.files import record_file
 from relexify.systems.bilingual.options import BilingualOptions
-from relexify.text import TextInput
-from relexify.training.results.curve import Curve
+from relexify.text import TextOption
+from relexify.training.results.curve import EARLIER_CURVE_FILE, Curve
 from relexify.training.results.result import CURVE_FILE, TrainingResult, load_result
 from relexify.training.results.summary import summarise_training
 
 __all__ = ["check_bilingual", "run_bilingual"]
-
-_FIRST_STEP_FILE = "first_step.json"
-"""The curve of the target language trained alone, in the folder of the bilingual model."""
 
 
 def check_bilingual(options: BilingualOptions, context: RunContext) -> None:
@@ -67,13 +64,14 @@ def run_bilingual(options: BilingualOptions, context: RunContext, model: str, ou
         source_held_out=options.source_held_out,
         overwrite=context.overwrite,
     )
+    # The curve of the target language trained alone.
     if "training" in context.tables and PartialState().is_main_process:
-        Curve.load(Path(model) / CURVE_FILE).save(record_file(output / _FIRST_STEP_FILE))
+        Curve.load(Path(model) / CURVE_FILE).save(record_file(output / EARLIER_CURVE_FILE))
     return result
 
 
-def _source_corpus(options: BilingualOptions, context: RunContext) -> TextInput:
-    text: TextInput | None = options.source_corpus or context.tables["transfer"].source_corpus
+def _source_corpus(options: BilingualOptions, context: RunContext) -> TextOption:
+    text: TextOption | None = options.source_corpus or context.tables["transfer"].source_corpus
     if text is None:
         raise InputError("[bilingual] lacks `source_corpus`, text in the model's language: add it")
     return text

@@ -14,7 +14,7 @@ from relexify.storage.fingerprint import fingerprint
 from relexify.systems.bilingual.folder import BilingualBundle, load_bilingual_model
 from relexify.systems.bilingual.model import MEMBERS, BilingualModel
 from relexify.systems.bilingual.options import RAMEN
-from relexify.text import TextInput
+from relexify.text import TextOption
 from relexify.training.data.batches import TwoTexts
 from relexify.training.data.texts import LanguageData, TrainingData, language_data, share_packing
 from relexify.training.distributed import started_processes
@@ -31,13 +31,13 @@ def train_bilingual(
     source: str | Path,
     target: str | Path,
     output: str | Path,
-    corpus: TextInput,
-    source_corpus: TextInput,
+    corpus: TextOption,
+    source_corpus: TextOption,
     training: Training = RAMEN,
     *,
     languages: tuple[str, str] = MEMBERS,
-    held_out: TextInput | None = None,
-    source_held_out: TextInput | None = None,
+    held_out: TextOption | None = None,
+    source_held_out: TextOption | None = None,
     overwrite: bool = False,
 ) -> TrainingResult:
     """Join two models that share an encoder, train both languages together, and write the bilingual model.
@@ -77,7 +77,7 @@ def train_bilingual(
 def _bilingual_job(
     source: str | Path,
     target: str | Path,
-    texts: Mapping[str, tuple[TextInput, TextInput | None]],
+    texts: Mapping[str, tuple[TextOption, TextOption | None]],
     training: Training,
 ) -> TrainingJob:
     """Load both models as one, and both texts; the first process fills the caches that the others read.

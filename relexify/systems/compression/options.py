@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from relexify.errors import LARGEST_SEED, InputError, check_number
+from relexify.errors import LARGEST_SEED, InputError, check_choices, check_number
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT
 from relexify.systems.compression.tables import split_width
@@ -19,18 +19,19 @@ class Compression:
 
     Attributes:
         k: Number of tables, and of digits of a code.
-        clusters: Number of rows of a table, M; by default ⌈N^(1/k)⌉. With plain k-means, the last table may need more.
-        codes: `clustered`: by k-means on pretrained rows (Algorithm 2); `digits`: by counting (Algorithm 1); `random`:
-            random codes, so that all tables are used evenly.
-        codes_from: A model with the same vocabulary, whose embedding is clustered instead of the model's own; for
-            models that are not trained yet.
+        clusters: M, the number of rows of a table; default: ⌈N^(1/k)⌉. With plain k-means, the last table may need
+            more.
+        codes: `clustered`: k-means on pretrained rows (Algorithm 2); `digits`: the digits of the token's number
+            (Algorithm 1); `random`: random codes that use all tables evenly.
+        codes_from: A model with the same vocabulary, whose embedding is clustered; default: the model itself.
         equal_size: Limit the size of clusters, so that no table needs more than M rows.
-        matched: Number the clusters of all cells so that tables fit them; if false, at random, as in the paper.
-        init: `least-squares`: the best approximation of the embedding; `random`: as the model initialises its
+        matched: Number the clusters of all cells so that tables fit them. If false, they are numbered at random, as in
+            the paper.
+        init: `least-squares` approximates the embedding best; `random` draws the tables as the model initialises its
             embedding.
-        head: For a head that is not tied: `keep` it, or `compress` it too.
+        head: What happens to an output embedding that is not tied to the input embedding.
         rank: Instead of tables, use two factors of this rank: coordinates of every token, and a shared basis.
-        seed: Random seed of k-means, random codes and random tables.
+        seed: Random seed of k-means, of random codes and of random tables.
     """
 
     k: int = 3
@@ -51,12 +52,7 @@ def check_values(options: Compression) -> None:
     Raises:
         InputError: An option has an impossible value, or two options contradict each other.
     """
-    if options.codes not in ("clustered", "digits", "random"):
-        raise InputError(f"there are no codes {options.codes!r}: choose clustered, digits or random")
-    if options.init not in ("least-squares", "random"):
-        raise InputError(f"there is no initialisation {options.init!r}: choose least-squares or random")
-    if options.head not in ("keep", "compress"):
-        raise InputError(f"`head={options.head}` is not possible: choose keep or compress")
+    check_choices(options)
     # Codes that are not clustered have no options of clustering.
     kind = {"digits": "counted", "random": "random"}.get(options.codes)
     if kind is not None and options.equal_size:

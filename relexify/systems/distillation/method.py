@@ -24,7 +24,7 @@ METHODS.add(
     "token-distillation",
     Method(
         becomes="the row that gives the hidden states of its source pieces",
-        evidence="text in the target language; a GPU, or much patience",
+        evidence="text in the target language; slow without a GPU",
         paper="Dobler et al. 2025",
         build=_build,
         needs=("model",),

@@ -16,9 +16,9 @@ class Distillation:
     Attributes:
         distillation_steps: Number of training steps.
         distillation_batch: Number of lines of text per step.
-        distillation_length: Maximum number of target tokens of a line; the rest of the line is not read.
+        distillation_length: Largest number of target tokens of a line; the rest of the line is not read.
         distillation_rate: Learning rate of Adam at the first step, relative to the standard deviation of the rows; it
-            decreases linearly to zero.
+            falls linearly to zero.
     """
 
     distillation_steps: int = 500

@@ -18,15 +18,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
 
-from relexify.errors import LARGEST_SEED, InputError, check_number
+from relexify.device import validate_device
+from relexify.errors import LARGEST_SEED, InputError, check_choices, check_number
 from relexify.evidence.alignment.unsupervised.options import validate_adversarial_training
 from relexify.evidence.bitext import import_eflomal, validate_word_alignment
 from relexify.evidence.bitext.aligned_tokens import is_aligned
 from relexify.evidence.evidence import Evidence, open_evidence
 from relexify.evidence.vectors.options import validate_vector_training
-from relexify.methods.parts.vector_alignment import AlignedBy
 from relexify.methods.registry import METHODS, InputKind, Method
 from relexify.pretrained.files.tokenizer import read_local_backend
 from relexify.pretrained.names import check_name
@@ -183,12 +182,10 @@ def validate_transfer(options: Transfer) -> None:
         raise InputError(f"`vocab_size={options.vocab_size}` is not possible: give some thousand tokens, such as 32000")
     for name, (least, most) in _RANGES.items():
         check_number(name, getattr(options, name), least, most)
-    if options.aligned_by not in get_args(AlignedBy):
-        raise InputError(
-            f"vectors cannot be aligned by {options.aligned_by!r}: choose one of {', '.join(get_args(AlignedBy))}"
-        )
+    check_choices(options)
     if not 0 < options.temperature < float("inf"):
         raise InputError(f"`temperature={options.temperature}` is not possible: give a number above 0, such as 0.1")
+    validate_device(options.device)
     validate_adversarial_training(options.adversarial)
     validate_vector_training(options.vectors)
     validate_word_alignment(options.aligning)
@@ -294,8 +291,8 @@ def _check_extension(options: Transfer, method: Method) -> None:
     """
     if options.source_corpus is None:
         raise InputError(
-            "tokens are added such that text of the model's language is encoded as before: give such text "
-            "(`source_corpus`), or leave out `keep_source`"
+            "`keep_source` needs text in the model's language (`source_corpus`), so that its encoding stays unchanged: "
+            "give such text, or leave out `keep_source`"
         )
     if options.tokenizer is not None:
         raise InputError("`keep_source` extends the model's own tokenizer: leave out `tokenizer`, or `keep_source`")

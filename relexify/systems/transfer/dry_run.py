@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from relexify.device import resolve_device
 from relexify.evidence.evidence import Evidence
 from relexify.evidence.lexicon import BilingualLexicon
 from relexify.grafting import load_own_tokenizer
@@ -48,6 +50,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
             small or too large.
         VocabularyError: The tokenizer does not belong to the model.
     """
+    options = replace(options, device=resolve_device(options.device))
     config, source, method = load_config(options.model), load_own_tokenizer(options.model), METHODS[options.method]
     becomes = method.becomes if given_translations(options) else method.without_translations or method.becomes
     text = Corpus.open(options.corpus).describe()

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from relexify.device import AUTO
 from relexify.errors import InputError
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions
@@ -19,7 +20,7 @@ from relexify.registry import choose
 from relexify.steps import Flattened, ModelName
 from relexify.storage.fingerprint import BY_CONTENT, NO_EFFECT, content_of
 from relexify.systems.transfer.defaults import DEFAULT_ADDED, DEFAULT_METHOD, DEFAULT_VOCABULARY
-from relexify.text import Corpus, TextInput
+from relexify.text import Corpus, TextOption
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -79,48 +80,46 @@ class Transfer:
         model: The source model: a folder, a Hub name, or `smollm2-135m` (SmolLM2-135M-Instruct, dequantised from 4
             bits).
         output: The folder to write.
-        corpus: Text in the target language, whatever `Corpus.open` takes.
-        dictionary: A file of source word and target word, or the dictionary itself; if None, words that both languages
-            write alike replace it.
-        dictionary_swapped: Whether the dictionary file has the target language first.
-        bitext: Parallel text, whatever `Bitext.open` takes, the model's language first.
-        alignment: A ready word alignment of it, links like `0-0 1-2` on one line for each pair; if None, eflomal
-            computes one.
-        aligning: How parallel text is read and aligned.
-        method: One of `METHODS`.
-        tokenizer: A ready tokenizer of the target language; if None, one is trained on the corpus.
-        vocab_size: Size of the vocabulary to train.
-        keep_source: Extend the vocabulary of the model instead of replacing it: its tokens and their rows are kept,
-            and its text is encoded as before.
-        added_tokens: Number of tokens to extend it by.
-        source_vectors: Word vectors of the model's language.
-        target_vectors: Word vectors of the target language; if None, they are trained on the corpus. Methods with a
-            vocabulary over both languages take vectors of its tokens by their spelling.
-        source_corpus: Text in the model's language, to train its vectors on; with neither vectors nor text, the
-            model's own embedding replaces them. If the vocabulary is extended, this text is encoded as before.
-        source_held_out: Text in the model's language to check an extended vocabulary on; if None, one line in 100 of
-            `source_corpus` is held out.
-        donor: A model of the target language, for methods that read its embedding; its tokenizer is the target
-            tokenizer, unless `tokenizer` is given.
-        held_out: Text to score on; if None, one line in 100 of the corpus is held out.
-        neighbours: k of WECHSEL.
-        temperature: τ of WECHSEL.
-        rotation: A ready vector alignment, as `align` saves it.
-        aligned_by: What aligns the vectors: the dictionary (identical words if there is none), identical words in any
-            case, a small dictionary by self-learning, or no pairs at all: `unsupervised` tries all searches for a map,
-            `adversarial` only the adversarial training of the papers, and `random` draws a rotation, as a control;
-            `nothing`, if they are in one space already, such as multilingual vectors.
-        adversarial: How a map is searched for without pairs.
-        overrides: Source token by target token.
-        vectors: How to train vectors.
-        unigram_prior: Whether to give the grafted model the unigram distribution of the text; if None, the method
-            decides, and an extended model gets none.
-        options: The method's own options, by name.
-        score: Measure bits per byte before training, against the source model and random and shuffled embeddings.
-        held_out_bytes: Bytes of held-out text to score on; 400,000 with CUDA and 8,192 without by default, as in
-            training.
-        device: Where to search and score.
-        pad_to_multiple_of: Round the rows of the embedding up.
+        corpus: Text in the target language: files, folders, URLs, data sets of the Hub, or a `Corpus`.
+        dictionary: Bilingual dictionary, the model's language first; default: words that both languages spell alike.
+        dictionary_swapped: The dictionary has the target language first.
+        bitext: Parallel text, the model's language first.
+        alignment: File with a word alignment of the parallel text: links such as `0-0 1-2`, a line for each pair.
+            Default: computed by eflomal.
+        aligning: How parallel text is read and its words are aligned.
+        method: The initialisation; `relexify methods` describes them.
+        tokenizer: Tokenizer of the target language; default: trained on the corpus.
+        vocab_size: Size of the target vocabulary, if its tokenizer is trained.
+        keep_source: Extend the vocabulary of the model instead of replacing it: its tokens and their rows are kept, and
+            text in its language is encoded as before.
+        added_tokens: Number of tokens to add with `keep_source`.
+        source_vectors: Word vectors of the model's language; default: trained on `source_corpus`.
+        target_vectors: Word vectors of the target language; default: trained on the corpus. Methods whose vocabulary
+            covers both languages read vectors of tokens instead, by their spelling.
+        source_corpus: Text in the model's language, to train its word vectors on; default: the model's own embedding
+            replaces them. With `keep_source`, text whose encoding is kept.
+        source_held_out: Text in the model's language to check an extended vocabulary on; default: one line in 100 of
+            `source_corpus`.
+        donor: A model of the target language, for methods that read its embedding; its tokenizer is used unless
+            `tokenizer` is given.
+        held_out: Text to score on; default: one line in 100 of the corpus.
+        neighbours: k of WECHSEL: source tokens that are mixed into a target token.
+        temperature: τ of WECHSEL: the lower, the more weight has the nearest neighbour.
+        rotation: File with a vector alignment, written by `relexify align`; default: computed.
+        aligned_by: Vector alignment: by the `dictionary`; by `identical` words; by `self-learning` from a small
+            dictionary; without pairs, by all searches (`unsupervised`) or only the `adversarial` one; by a `random`
+            rotation, as a control; or by `nothing`, if the vectors already share one space.
+        adversarial: How a vector alignment is searched for without pairs.
+        overrides: Source token by target token, for tokens whose source you know.
+        vectors: How word vectors are trained.
+        unigram_prior: Adapt the output of the model to the token frequencies of the text; default: decided by the
+            method, and off with `keep_source`.
+        options: Options of the method, by name.
+        score: Measure bits per byte before training, and compare with the source model and with random and shuffled
+            embeddings.
+        held_out_bytes: Bytes of held-out text to score on; default: 400,000 with CUDA and 8,192 without.
+        device: Where to search and score: `cpu`, `cuda`, or `auto` for a GPU if there is one.
+        pad_to_multiple_of: Round the number of embedding rows up to a multiple of this; default: no padding.
         language: Code of the target language, such as `sw`, for the model card.
         seed: Random seed.
         overwrite: Replace the output folder.
@@ -128,10 +127,10 @@ class Transfer:
 
     model: ModelName = field(metadata=BY_CONTENT)
     output: Path = field(metadata=NO_EFFECT)
-    corpus: TextInput = field(metadata=content_of(Corpus.open))
+    corpus: TextOption = field(metadata=content_of(Corpus.open))
     dictionary: Path | BilingualLexicon | None = field(default=None, metadata=content_of(_read_dictionary))
     dictionary_swapped: bool = False
-    bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
+    bitext: TextOption | None = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = field(default=None, metadata=BY_CONTENT)
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
     method: Annotated[str, METHODS] = DEFAULT_METHOD
@@ -141,10 +140,10 @@ class Transfer:
     added_tokens: int = DEFAULT_ADDED
     source_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
     target_vectors: Path | None = field(default=None, metadata=BY_CONTENT)
-    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    source_corpus: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
     donor: ModelName | None = field(default=None, metadata=BY_CONTENT)
-    held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
+    held_out: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
     neighbours: int = 10
     temperature: float = 0.1
     rotation: Path | None = field(default=None, metadata=BY_CONTENT)
@@ -156,7 +155,7 @@ class Transfer:
     options: Annotated[Mapping[str, Any], Flattened(_all_method_options)] = field(default_factory=dict)
     score: bool = field(default=True, metadata=NO_EFFECT)
     held_out_bytes: int | None = field(default=None, metadata=NO_EFFECT)
-    device: str = field(default="cpu", metadata=NO_EFFECT)
+    device: str = field(default=AUTO, metadata=NO_EFFECT)
     pad_to_multiple_of: int | None = None
     language: str | None = field(default=None, metadata=NO_EFFECT)
     seed: int = 0

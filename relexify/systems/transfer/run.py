@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relexify.device import resolve_device
 from relexify.errors import InputError
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
@@ -100,6 +101,7 @@ def run_transfer(
         OutputError: The output cannot be written.
     """
     evidence = evidence or prepare_transfer(options)
+    options = replace(options, device=resolve_device(options.device))
     output = Path(options.output)
     # A step of a recipe, which has `work`, has looked for its result there.
     if work is None and is_finished(options, evidence):
@@ -170,6 +172,7 @@ def assist_transfer(options: Transfer, evidence: Evidence) -> None:
     """
     if is_finished(options, evidence):
         return
+    options = replace(options, device=resolve_device(options.device))
     source = _load_source(options, evidence)
     target = target_tokenizer(options, source.tokenizer, evidence)
     initialise(options.method, method_inputs(options, evidence, source.model, source.tokenizer, target))

@@ -136,7 +136,7 @@ def embedding_rows(
             matrix = fit_orthogonal(rows[pairs[:, 0]], prepared[pairs[:, 1]])
         return (mean + spread * rows @ matrix).astype(np.float32), found_map
     matrix, explained = fit_linear_map(rows, anchor - mean, pairs)
-    logger.info("The vectors explain %.1f%% of the variance of the model's embeddings.", 100 * explained)
+    logger.info("the vectors explain %.1f%% of the variance of the model's embeddings", 100 * explained)
     predicted: np.ndarray = rows @ matrix
     is_reliable = explained >= MIN_EXPLAINED if found_map is None else found_map.converged
     if is_reliable:
@@ -145,8 +145,8 @@ def embedding_rows(
         predicted *= spread / max(length, 1e-30)
     elif is_trained:
         logger.warning(
-            "The vectors of %d common tokens do not explain any variance of the model's embeddings, so all rows remain "
-            "close to their mean: train vectors on more text.",
+            "the vectors of %d common tokens do not explain any variance of the model's embeddings, so all rows remain "
+            "close to their mean: train vectors on more text",
             len(pairs),
         )
     return (mean + predicted).astype(np.float32), found_map

@@ -124,11 +124,11 @@ def joint_rows(inputs: Inputs) -> PrecomputedRows:
     )
     if found_map is not None and found_map.stability:
         logger.info(
-            "Two maps by frequency agree on the row of %.1f%% of the frequent tokens.", 100 * found_map.stability
+            "two maps by frequency agree on the row of %.1f%% of the frequent tokens", 100 * found_map.stability
         )
     elif found_map is not None and found_map.chance is not None:
         logger.info(
-            "%.1f%% of the frequent tokens are mutual nearest neighbours of rows, %.1f%% under random rotations.",
+            "%.1f%% of the frequent tokens are mutual nearest neighbours of rows, %.1f%% under random rotations",
             100 * found_map.agreement.share,
             100 * found_map.chance.share,
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from relexify.errors import check_choice, check_number
+from relexify.errors import check_choices, check_number
 
 __all__ = ["Map", "RowSource", "TrelmInitialisation"]
 
@@ -20,11 +20,10 @@ class TrelmInitialisation:
     """Options of the method `trelm`.
 
     Attributes:
-        alphabet: Maximum number of distinct characters in the joint vocabulary.
-        lowercase: Whether the joint vocabulary is in lower case, without accents; combining marks are kept if a
-            text has many of them.
+        alphabet: Largest number of distinct characters in the joint vocabulary.
+        lowercase: Convert text to lower case without accents; combining marks are kept if a text has many of them.
         initialisation: The source of the rows, as in the paper's Table 5.
-        map: `"linear"` predicts the model's rows from the vectors, `"orthogonal"` rotates the vectors.
+        map: `linear` predicts the model's rows from the vectors, `orthogonal` rotates the vectors.
     """
 
     alphabet: int = 1_000
@@ -34,5 +33,4 @@ class TrelmInitialisation:
 
     def __post_init__(self) -> None:
         check_number("alphabet", self.alphabet)
-        check_choice("initialisation", self.initialisation, get_args(RowSource))
-        check_choice("map", self.map, get_args(Map))
+        check_choices(self)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from relexify.errors import InputError, check_choice
+from relexify.errors import InputError, check_choice, check_choices
 from relexify.evidence.bitext import Bitext, WordAlignmentOptions, validate_word_alignment
 from relexify.steps import ModelName
 from relexify.storage.fingerprint import BY_CONTENT, content_of
 from relexify.storage.notes import finished_run, output_notes
 from relexify.storage.runs.work import WorkFolder
-from relexify.text import Corpus, TextInput
+from relexify.text import Corpus, TextOption
 from relexify.training.options import ADAM, Training
 from relexify.training.plan import plan_stages
 
@@ -69,42 +69,41 @@ class Trelm:
     Attributes:
         languages: Names of the source language and of the target language.
         source_corpus: Text in the source language.
-        source_held_out: Text in the source language to score on; if None, a part of its corpus is held out.
-        bitext: Parallel text: sentences in the source language and their translations.
-        alignment: A file with the word alignment of the parallel text; if None, eflomal aligns it.
-        aligning: How parallel text is read; its symmetrisation, smoothing and min_count have no effect here.
-        test_bitext: Other parallel text, to score translations on at the end of transfer training.
-        vocabularies: `joint`: the model has one vocabulary for both languages. `separate`: the model has the vocabulary
-            of the target language, and the model that it was transferred from has that of the source language. Each
-            language keeps its vocabulary and word embeddings, and there are no language embeddings (section 6.3,
-            CdLM*).
-        source_model: With separate vocabularies, the model that it was transferred from; in a recipe with
-            `[transfer]`, the recipe's model by default.
-        objective: The objective for sentence pairs: `cdlm`, `tlm` or `brlm`.
+        source_held_out: Text in the source language to score on; default: one line in 100 of its text.
+        bitext: Parallel text, the source language first. Required unless `until` is `commonality`.
+        alignment: File with a word alignment of the parallel text; default: computed by eflomal.
+        aligning: How parallel text is read and its words are aligned; `symmetrisation`, `smoothing` and `min_count`
+            have no effect here.
+        test_bitext: Other parallel text, to score translations on.
+        vocabularies: `joint`: one vocabulary for both languages. `separate`: each language keeps its own vocabulary and
+            word embeddings, and there are no language embeddings (section 6.3, CdLM*).
+        source_model: With separate vocabularies, the model that the target model was transferred from; default: the
+            recipe's model, after `[transfer]`.
+        objective: The objective on sentence pairs.
         weighting: What has equal weight: with `objectives`, the mean losses of sentence pairs and of masked sentences;
             with `tokens`, all tokens of both, as in the paper.
-        trilayer: Whether there is a TRILayer; without it, the objective must be `tlm` or `brlm`.
-        until: The last phase: `specific`, or `commonality` to stop after the first phase, as in the paper's Table 5.
-        embedding_size: Width of the word embeddings; None for that of the model.
-        next_sentence: Whether the last phase predicts next sentences; if None, it does if the model has the head.
+        trilayer: Add a TRILayer. Without one, the objective must be `tlm` or `brlm`.
+        until: The last phase; `commonality` stops after the first one, as in the paper's Table 5.
+        embedding_size: Width of the word embeddings; default: as in the model.
+        next_sentence: Predict next sentences in the last phase; default: if the model has the head.
         source_words: How sacrebleu splits the source language into words: `13a`, `char`, …
         target_words: How sacrebleu splits the target language into words.
         commonality: How both languages are trained together.
         transfer: How each direction is trained.
         specific: How the target language is trained at the end.
-        seed: Random seed of the language embeddings; each training has its own seed for the order of text and masks.
+        seed: Random seed of the language embeddings; each training has its own seed.
     """
 
     languages: tuple[str, ...] = ("source", "target")
-    source_corpus: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    source_held_out: TextInput | None = field(default=None, metadata=content_of(Corpus.open))
-    bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
+    source_corpus: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
+    source_held_out: TextOption | None = field(default=None, metadata=content_of(Corpus.open))
+    bitext: TextOption | None = field(default=None, metadata=content_of(Bitext.open))
     alignment: Path | None = None
     aligning: WordAlignmentOptions = field(default_factory=WordAlignmentOptions)
-    test_bitext: TextInput | None = field(default=None, metadata=content_of(Bitext.open))
+    test_bitext: TextOption | None = field(default=None, metadata=content_of(Bitext.open))
     vocabularies: Literal["joint", "separate"] = "joint"
     source_model: ModelName | None = field(default=None, metadata=BY_CONTENT)
-    objective: str = "cdlm"
+    objective: Objective = "cdlm"
     weighting: Weighting = "objectives"
     trilayer: bool = True
     until: Literal["commonality", "specific"] = "specific"
@@ -130,15 +129,9 @@ def check_trelm(options: Trelm) -> None:
             raise InputError(f"TreLM needs `{name}`: give it (in a recipe, in [trelm])")
     if len(options.languages) != 2 or len(set(options.languages)) != 2:
         raise InputError(f"the languages are called {list(options.languages)}: give two different names")
-    check_objective(options.objective)
+    check_choices(options)
     if options.objective == "cdlm" and not options.trilayer:
         raise InputError("CdLM needs a TRILayer: choose the objective tlm or brlm without one")
-    if options.weighting not in get_args(Weighting):
-        raise InputError(f"there is no weighting {options.weighting!r}: choose objectives or tokens")
-    if options.until not in ("commonality", "specific"):
-        raise InputError(f"there is no phase {options.until!r} to stop after: choose commonality or specific")
-    if options.vocabularies not in ("joint", "separate"):
-        raise InputError(f"there are no {options.vocabularies!r} vocabularies: choose joint or separate")
     if options.vocabularies == "joint" and options.source_model is not None:
         raise InputError("`source_model` is for separate vocabularies: leave it out, or choose `vocabularies=separate`")
     if options.vocabularies == "separate" and options.embedding_size is not None:
@@ -183,7 +176,7 @@ def check_objective(objective: str) -> None:
     check_choice("objective", objective, get_args(Objective))
 
 
-def trelm_inputs(options: Trelm) -> tuple[TextInput | None, ...]:
+def trelm_inputs(options: Trelm) -> tuple[TextOption | None, ...]:
     """Return the files and folders that the options name, which an output must not replace."""
     texts = (options.source_corpus, options.source_held_out, options.bitext, options.test_bitext)
     return (options.source_model, options.alignment, *texts)

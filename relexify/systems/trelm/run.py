@@ -42,7 +42,7 @@ from relexify.systems.trelm.model.config import TriLayerConfig
 from relexify.systems.trelm.model.folder import check_tokenizers, load_tokenizers, save_with_tokenizers
 from relexify.systems.trelm.model.heads import TriLayerForMaskedLM
 from relexify.systems.trelm.model.xlm import backbone_config
-from relexify.systems.trelm.options import Direction, Objective, Trelm, check_trelm, trelm_inputs
+from relexify.systems.trelm.options import Direction, Trelm, check_trelm, trelm_inputs
 from relexify.systems.trelm.phases import combine_directions, train_commonality, train_direction, train_specific
 from relexify.systems.trelm.scores import check_test_bitext, phase_scores, score_translations, trelm_scores
 from relexify.text import HELD_OUT_EVERY, Corpus, TextSource, sample_revisions
@@ -284,7 +284,7 @@ def _train_directions(
         pairs = load_pairs(tokenizers, options, held_out=(source_scored_on, scored_on))
         write_file(work / _PAIRS, json.dumps({"trained": len(pairs), "left_out": pairs.left_out}) + "\n")
     for direction in get_args(Direction):
-        logger.info("Transfer training: %s.", direction)
+        logger.info("transfer training: %s", direction)
         train_direction(
             work / _COMMONALITY,
             work / direction,
@@ -292,7 +292,7 @@ def _train_directions(
             options.transfer,
             direction=direction,
             held_out=scored_on,
-            objective=cast("Objective", options.objective),  # `check_trelm` has validated it
+            objective=options.objective,
             weighting=options.weighting,
         )
     forward, backward = (work / direction for direction in get_args(Direction))

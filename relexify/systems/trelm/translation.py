@@ -95,7 +95,7 @@ def translate(
     rows = [ids[:room] for ids in encoder_of(tokenizer).encode([make_encodable(text) for text in sentences])]
     if truncated := sum(len(row) == room for row in rows):
         sentences_are = count_of(truncated, "sentence is", "sentences are")
-        logger.warning("%s truncated, with %d tokens or more.", sentences_are, room)
+        logger.warning("%s truncated, with %d tokens or more", sentences_are, room)
     framed = [[*before, *row, *after] for row in rows]
     padding = tokenizer.pad_token_id or 0
     stop = next(iter(encoder_frame(writer)[1]), None)  # the separator

@@ -19,7 +19,7 @@ from relexify.pretrained.architecture import hidden_width
 from relexify.pretrained.loading import meta_model
 from relexify.training.cost.hardware import MOST_GPUS, USABLE, USED_BANDWIDTH, Gpu, choose_gpus, utilisation_of
 from relexify.training.cost.stage import Memory, StageCost, stage_costs
-from relexify.training.options import WHOLE_STATE, Training
+from relexify.training.options import FULL_STATE, Training
 from relexify.training.plan import count_steps
 from relexify.training.trainable import check_trainable
 
@@ -180,7 +180,7 @@ def _layouts(stages: Sequence[StageCost], training: Training, gpus: int | None) 
         InputError: The batch cannot be divided over the GPUs.
     """
     can_shard = (
-        not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == WHOLE_STATE
+        not training.lora_rank and training.inner_precision == "float32" and training.optimiser_state == FULL_STATE
     )
     layouts = []
     for number in [gpus] if gpus else [2**power for power in range(MOST_GPUS.bit_length())]:

@@ -36,7 +36,7 @@ from relexify.training.engine.optimisers.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.optimisers.muon import POLYNOMIALS
 from relexify.training.engine.optimisers.muon import WORKSPACE as MUON_WORKSPACE
 from relexify.training.loss.forward import COMPILED_CHUNK, repeated_blocks
-from relexify.training.options import DORA, LOOKAHEAD, MUON, WHOLE_STATE, Stage, Training
+from relexify.training.options import DORA, FULL_STATE, LOOKAHEAD, MUON, Stage, Training
 from relexify.training.plan import plan_stages
 from relexify.training.protocol import lexical_parameter_names
 from relexify.training.rates import Rates, choose_optimiser
@@ -321,7 +321,7 @@ def _optimiser_bytes(
     states = muon_bytes  # its momentum
     if training.average is not None:
         states += trained_bytes
-    if training.optimiser_state == WHOLE_STATE:
+    if training.optimiser_state == FULL_STATE:
         moments = 3 if stage.optimiser == LOOKAHEAD else 2  # of Adam, and slow weights
         return states + moments * (trained_bytes - muon_bytes)
     by_muon = {matrix.name for matrix in found.orthogonalised}

@@ -23,7 +23,7 @@ from transformers.pytorch_utils import Conv1D
 
 from relexify.errors import importing
 from relexify.storage.files import write_folder
-from relexify.training.options import DORA, LORA, RSLORA
+from relexify.training.options import DORA, LORA, RSLORA, LoraVariant
 from relexify.training.protocol import lexical_parameter_ids
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ class Adapters:
 
 
 def add_adapters(
-    model: PreTrainedModel, rank: int, *, variant: str = LORA, alpha: float | None = None, seed: int = 0
+    model: PreTrainedModel, rank: int, *, variant: LoraVariant = LORA, alpha: float | None = None, seed: int = 0
 ) -> Adapters | None:
     """Put adapters on the trained inner matrices of a model, and freeze everything else but its trained vocabulary.
 
     Args:
         model: The model, whose parameters that are not trained are frozen.
         rank: r, the rank of the adapters.
-        variant: One of `LORA_VARIANTS`.
+        variant: The kind of adapter.
         alpha: Adapters are added with the factor alpha / r, in rsLoRA alpha / √r; 2 r by default, and 8 in rsLoRA.
         seed: Random seed of A; B starts as zero.
 

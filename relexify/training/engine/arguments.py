@@ -19,7 +19,7 @@ from relexify.training.engine.optimisers.average import WeightAverage
 from relexify.training.engine.optimisers.groups import parameter_groups
 from relexify.training.engine.optimisers.lookahead import LookaheadAdamW
 from relexify.training.engine.optimisers.muon import MuonAdamW
-from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, WHOLE_STATE, Stage, Training
+from relexify.training.options import ADAM, FULL_STATE, LOOKAHEAD, MUON, PAPERS_BETA1, Reporter, Stage, Training
 from relexify.training.rates import stage_rates
 
 __all__ = [
@@ -118,7 +118,7 @@ def stage_optimiser(
     """
     has_groups = stage.optimiser == MUON or stage.embedding_learning_rate is not None
     state = training.optimiser_state
-    if stage.optimiser == ADAM and not has_groups and state == WHOLE_STATE:
+    if stage.optimiser == ADAM and not has_groups and state == FULL_STATE:
         return None
     _, options = Trainer.get_optimizer_cls_and_kwargs(arguments)
     if stage.optimiser == LOOKAHEAD:
@@ -127,7 +127,7 @@ def stage_optimiser(
     if has_groups:
         muon = stage.optimiser == MUON
         common["params"] = parameter_groups(model, stage_rates(stage), training.weight_decay, muon=muon)
-    if state == WHOLE_STATE:
+    if state == FULL_STATE:
         return MuonAdamW, common
     from relexify.training.engine.optimisers.low_memory import LowMemoryAdamW
 
@@ -148,14 +148,14 @@ def save_interval(training: Training) -> int | None:
     return training.save_every
 
 
-def evaluated_steps(training: Training, stage: Stage, first_step: int) -> frozenset[int]:
+def evaluated_steps(training: Training, stage: Stage, steps_before: int) -> frozenset[int]:
     """Return the steps of a stage after which it is scored: regular steps of the run, its tenth, and snapshots."""
     every = training.evaluation_interval
     of_run = {*range(every, training.steps + 1, every), *training.snapshots}
     # A tenth of the run is scored too, unless the run has ten steps or fewer, or is scored at its ends only.
     if every < training.steps and (training.evaluate_every or training.steps > 10):
         of_run.add(round(training.steps / 10))
-    return frozenset(step - first_step for step in of_run if 0 < step - first_step <= stage.steps)
+    return frozenset(step - steps_before for step in of_run if 0 < step - steps_before <= stage.steps)
 
 
 def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[TrainerCallback]:
@@ -167,9 +167,8 @@ def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[Tra
         callbacks.append(EarlyStoppingCallback(training.patience))
     if not PartialState().is_main_process:
         return callbacks
-    reporters = training.report_to
-    if reporters is None:
-        reporters = ("tensorboard",) if is_tensorboard_available() else ()
+    usual: tuple[Reporter, ...] = ("tensorboard",) if is_tensorboard_available() else ()
+    reporters = usual if training.report_to is None else training.report_to
     for reporter, callback in zip(reporters, get_reporting_integration_callbacks(list(reporters)), strict=True):
         if reporter == "tensorboard":
             from torch.utils.tensorboard import SummaryWriter

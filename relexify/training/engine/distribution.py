@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from relexify.errors import InputError
 from relexify.storage.runs.claims import restart_advice
 from relexify.training.engine.trainer import StageTrainer
-from relexify.training.options import WHOLE_STATE, Stage, Training
+from relexify.training.options import FULL_STATE, Stage, Training
 
 __all__ = ["check_checkpoint", "check_distribution", "unwrap"]
 
@@ -32,7 +32,7 @@ def check_distribution(trainer: StageTrainer, stage: Stage, training: Training) 
         raise InputError("rows cannot be kept in a model that FSDP distributes: leave out `keep_rows`, or FSDP")
     if training.lora_rank:
         raise InputError("adapters cannot be merged into a model that FSDP distributes: leave out `lora_rank`, or FSDP")
-    if training.optimiser_state != WHOLE_STATE:
+    if training.optimiser_state != FULL_STATE:
         raise InputError(
             f"FSDP cannot distribute the moments of bitsandbytes (`optimiser_state={training.optimiser_state}`): "
             "leave it out, or FSDP"

@@ -63,7 +63,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         save_every: Steps between two checkpoints; if None, as often as `CHECKPOINT_SHARE` allows.
         advance: Called with the number of finished steps, and with loss, score and speed.
         tokens_per_step: Tokens seen in one step.
-        first_step: Number of steps of the stages before.
+        steps_before: Number of steps of the stages before.
         later_steps: Number of steps of the stages after.
         new_text_steps: Steps of all stages, from the first one on, in which no text is seen for the second time.
     """
@@ -75,12 +75,12 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
         advance: Advance,
         *,
         tokens_per_step: int,
-        first_step: int = 0,
+        steps_before: int = 0,
         later_steps: int = 0,
         new_text_steps: int = 0,
     ) -> None:
         self.evaluated, self.save_every, self.advance = evaluated, save_every, advance
-        self.tokens_per_step, self.first_step, self.later_steps = tokens_per_step, first_step, later_steps
+        self.tokens_per_step, self.steps_before, self.later_steps = tokens_per_step, steps_before, later_steps
         self.new_text_steps = new_text_steps
         # Times are those of `time.monotonic`, durations are in seconds.
         self.reported = 0  # steps that were reported to `advance`
@@ -158,7 +158,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
             bits = {**languages, "mean": found[BITS]} if languages else {"": found[BITS]}
             scores = ", ".join(f"{name} {score:.3f}".strip() for name, score in bits.items())
             loss = "" if mean_loss is None else f", training loss {mean_loss:.3f} nats per token"
-            logger.info("step %d: %s bits per byte%s", self.first_step + state.global_step, scores, loss)
+            logger.info("step %d: %s bits per byte%s", self.steps_before + state.global_step, scores, loss)
             self._warn_if_unstable(state)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
@@ -176,7 +176,7 @@ class StageMonitor(TrainerCallback):  # type: ignore[misc]
 
         It cannot be overfitting then.
         """
-        scores = [(entry[BITS], self.first_step + entry["step"]) for entry in state.log_history if BITS in entry]
+        scores = [(entry[BITS], self.steps_before + entry["step"]) for entry in state.log_history if BITS in entry]
         worse = [index for index in range(1, len(scores)) if self._is_worse(scores[: index + 1])]
         # Earlier scores are also those before an interruption, after which the warning is not repeated.
         if worse == [len(scores) - 1]:

@@ -78,7 +78,7 @@ def train_stage(
     training: Training,
     folder: Path,
     *,
-    first_step: int = 0,
+    steps_before: int = 0,
     is_last: bool = True,
     snapshots: Path | None = None,
     kept_rows: int = 0,
@@ -91,7 +91,7 @@ def train_stage(
         stage: What to train, and for how long.
         training: All other options.
         folder: For checkpoints and logs.
-        first_step: Number of steps of the stages before.
+        steps_before: Number of steps of the stages before.
         is_last: Whether it is the last stage, the only one that `patience` may stop.
         snapshots: The folder for the models of `Training.snapshots`.
         kept_rows: As in `TrainingJob`.
@@ -105,13 +105,13 @@ def train_stage(
     checkpoint = _find_last_checkpoint(folder)
     adapters = _prepare_model(model, stage, training)
     arguments = stage_arguments(stage, training, folder)
-    arguments.eval_on_start = checkpoint is None and first_step == 0
+    arguments.eval_on_start = checkpoint is None and steps_before == 0
     # FSDP replaces the parameters, even of a single process.
     is_plain = arguments.world_size == 1 and not parse_flag_from_env("ACCELERATE_USE_FSDP")
     is_compiled = compiles(training, stage, arguments)
     # Recomputing activations restores the random state, which a CUDA graph cannot record.
     is_captured = is_compiled and is_plain and arguments.device.type == "cuda" and not training.checkpoint_activations
-    is_only_stage = is_last and first_step == 0
+    is_only_stage = is_last and steps_before == 0
     with (
         track("training" if is_only_stage else f"training: {stage.name}", stage.steps) as advance,
         isolated_randomness(),
@@ -127,26 +127,26 @@ def train_stage(
         _light_zero_grad(model) if is_plain else nullcontext(),
     ):
         monitor = StageMonitor(
-            evaluated_steps(training, stage, first_step),
+            evaluated_steps(training, stage, steps_before),
             save_interval(training),
             advance,
             tokens_per_step=training.tokens_per_step,
-            first_step=first_step,
-            later_steps=training.steps - first_step - stage.steps,
+            steps_before=steps_before,
+            later_steps=training.steps - steps_before - stage.steps,
             new_text_steps=(data.new_sequences or 0) // training.batch,
         )
         keeping = [KeptRows(model, kept_rows)] if kept_rows else []
         trainer = StageTrainer(
             model,
             arguments,
-            Sequences(data.batches, first_step * training.batch, stage.steps * training.batch),
+            Sequences(data.batches, steps_before * training.batch, stage.steps * training.batch),
             data,
             [*keeping, *stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments),
             captured=is_captured,
             is_averaged=training.average is not None,
             snapshots=snapshots,
-            snapshot_steps={step - first_step: step for step in training.snapshots},
+            snapshot_steps={step - steps_before: step for step in training.snapshots},
         )
         check_distribution(trainer, stage, training)
         check_checkpoint(checkpoint, trainer)
@@ -161,8 +161,8 @@ def train_stage(
     return StageResult(
         trained,
         weights,
-        curve=_read_curve(trainer.state.log_history, list(data.held_out), stage, training, first_step),
-        selected=first_step + int(selected),
+        curve=_read_curve(trainer.state.log_history, list(data.held_out), stage, training, steps_before),
+        selected=steps_before + int(selected),
         tokens_per_second=training.tokens_per_step / monitor.seconds_per_step if monitor.seconds_per_step else None,
     )
 
@@ -258,7 +258,7 @@ def _light_zero_grad(model: PreTrainedModel) -> Iterator[None]:
 
 
 def _read_curve(
-    log: list[dict[str, Any]], languages: list[str | None], stage: Stage, training: Training, first_step: int
+    log: list[dict[str, Any]], languages: list[str | None], stage: Stage, training: Training, steps_before: int
 ) -> Curve:
     """Return the scores in the Trainer's log, which checkpoints contain.
 
@@ -266,7 +266,7 @@ def _read_curve(
     """
     points = []
     for entry, loss in scores_with_losses(log):
-        step = first_step + entry["step"]
+        step = steps_before + entry["step"]
         by_language = {name: entry[f"{BITS}_{name}"] for name in languages if name is not None}
         points.append(
             Measurement(

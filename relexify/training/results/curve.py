@@ -13,7 +13,10 @@ from relexify.errors import InputError
 from relexify.storage.files import write_file
 from relexify.storage.json import parse_json
 
-__all__ = ["SOURCE", "TARGET", "Curve", "Measurement"]
+__all__ = ["EARLIER_CURVE_FILE", "SOURCE", "TARGET", "Curve", "Measurement"]
+
+EARLIER_CURVE_FILE = "earlier_curve.json"
+"""The curve of the training before the last one, in the folder of a bilingual model or of a trial."""
 
 SOURCE, TARGET = "source", "target"
 """Names of the two languages of a model that is trained on text of both."""

@@ -474,7 +474,7 @@ def test_tokenizers_that_do_not_fit(folder_of, tmp_path):
         ({"learning_rate": 0.0}, "`learning_rate=0.0"),
         ({"learning_rate": float("nan")}, "`learning_rate=nan"),
         ({"warmup": 10}, "`warmup=10` is not a share"),
-        ({"precision": "float16"}, "there is no precision 'float16'"),
+        ({"precision": "float16"}, "`precision=float16` is not possible: choose one of auto"),
         ({"batch": 10, "micro_batch": 4}, "a batch of 10 cannot be split into parts of 4"),
     ],
 )

@@ -52,6 +52,34 @@ def test_the_discriminator_has_two_hidden_layers_with_leaky_relu():
     assert torch.allclose(discriminator(vectors), expected[:, 0], atol=1e-6)
 
 
+def test_a_step_descends_both_equations_of_the_paper_with_smoothed_labels():
+    source, target = tensors(cloud(60, 4, 0), cloud(60, 4, 1))
+    options = replace(SMALL, batch=8, discriminator_steps=1, dropout=0.0, smoothing=0.2, beta=0.0)
+    discriminator = build_discriminator(4, 16, 0.2, torch.Generator().manual_seed(0))
+    matrix = torch.eye(4).requires_grad_()
+    expected = [part.detach().clone().requires_grad_() for part in (*discriminator.parameters, matrix)]
+    adversarial._step(discriminator, matrix, source, target, 0.5, options, torch.Generator().manual_seed(1))
+
+    draws = torch.Generator().manual_seed(1)
+    mapped, real, again = (rows[torch.randint(60, (8,), generator=draws)] for rows in (source, target, source))
+    *parameters, own_matrix = expected
+    copied = replace(discriminator, weights=tuple(parameters[:3]), biases=tuple(parameters[3:]))
+
+    def nats(vectors: torch.Tensor, label: float) -> torch.Tensor:
+        """Return the mean cross entropy of the label, the probability of the target space."""
+        probability = copied(vectors).sigmoid()
+        return -(label * probability.log() + (1 - label) * (1 - probability).log()).mean()
+
+    def descend(loss: torch.Tensor, parts: list[torch.Tensor]) -> None:
+        for part, gradient in zip(parts, torch.autograd.grad(loss, parts), strict=True):
+            part.data -= 0.5 * gradient
+
+    descend((nats(mapped @ own_matrix.detach(), 0.2) + nats(real, 0.8)) / 2, parameters)  # Eq. 1
+    descend(nats(again @ own_matrix, 0.8), [own_matrix])  # Eq. 2
+    for part, wanted in zip((*discriminator.parameters, matrix), expected, strict=True):
+        assert torch.allclose(part, wanted, atol=1e-6)
+
+
 def test_orthogonalise_pulls_a_map_towards_orthogonal_ones_and_keeps_those():
     rotation = torch.from_numpy(random_rotation(6, np.random.default_rng(0)))
     assert torch.allclose(keep_near_orthogonal(rotation, 0.01), rotation)

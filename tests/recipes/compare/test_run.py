@@ -37,7 +37,7 @@ def test_runs_can_be_trained_one_by_one_and_the_report_has_all_that_are_finished
     (both,) = run_comparison(recipe, only=["a"])
     assert list(both.curves) == ["a", "b"]
     assert both == Comparison.load(tmp_path / "out" / "comparison.json")
-    with pytest.raises(InputError, match="there is no run 'c': choose one of a, b"):
+    with pytest.raises(InputError, match="there is no run 'c': choose a or b"):
         run_comparison(recipe, only=["c"])
 
 

@@ -43,7 +43,7 @@ def test_an_interrupted_trial_does_not_repeat_finished_steps(write, tmp_path, in
     monkeypatch.setitem(STEPS._entries, "begin", replace(STEPS["begin"], run=interrupted))
     (comparison,) = run_comparison(recipe)
     assert comparison.curves["a"][0].last.step == 4
-    written = {"a-seed0", "curve.json", "cost.json", "relexify.json", "shares.json"}
+    written = {"a-seed0", "curve.json", "cost.json", "relexify.json", "evidence_quality.json"}
     assert {path.name for path in runs.rglob("*")} == written
 
 

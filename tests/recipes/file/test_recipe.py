@@ -234,6 +234,10 @@ INVALID = {
     "top key": ("titel = 'x'\n" + TOP, ["there is no key 'titel' in the top of the file", "did you mean 'title'?"]),
     "key": (TOP + "[training]\nstepz = 5", ["no key 'stepz' in [training]", "did you mean 'steps'?"]),
     "dash": (TOP + "[transfer]\nvocab-size = 5", ["no key 'vocab-size' in [transfer]", "did you mean 'vocab_size'?"]),
+    "choice": (
+        TOP + "[transfer]\naligning.units = 'foo'",
+        ["transfer.aligning.units is 'foo': choose tokens or words"],
+    ),
     "far key": (TOP + "[compare]\nxyz = 5", ["choose one of runs, seeds, subsamples, keep_models"]),
     "nested key": (TOP + "[transfer.vectors]\nwidht = 5", ["no key 'widht' in [transfer.vectors]", "'width'"]),
     "stage key": (
@@ -286,7 +290,7 @@ INVALID = {
     "method": (TOP + "[transfer]\nmethod = 'belnd'", ["transfer.method: there is no method 'belnd'", "'blend'?"]),
     "vectors": (TOP + "[transfer.vectors]\nmethod = 'count'", ["transfer.vectors.method", "did you mean 'counts'?"]),
     "width": (TOP + "[transfer.vectors]\nwidth = 0", ["transfer:", "`width=0` is not possible"]),
-    "plan": (TOP + "[training]\nplan = 'x'", ["training: there is no training plan 'x'"]),
+    "plan": (TOP + "[training]\nplan = 'x'", ["training.plan is 'x': choose one of relexify, direct"]),
     "steps": (TOP + "[training]\nsteps = 0", ["training:", "steps"]),
     "rate": (
         TOP + "[training]\nlearning_rate = inf",
@@ -775,7 +779,10 @@ def test_every_key_that_is_listed_can_be_set():
             with pytest.raises(InputError, match=f"--set {key.name} is a date"):  # the value is wrong, the key is not
                 apply_settings(table, usual, [f"{key.name}=2020-01-01"])
     atoms = next(key for key in list_options("transfer")["transfer"] if key.name == "atoms")
-    assert (atoms.default, atoms.meaning) == ("64", "omp: Number of shared tokens that are mixed into one token, k.")
+    assert (atoms.default, atoms.meaning) == (
+        "64",
+        "omp: k, the number of shared tokens that are mixed into one token.",
+    )
 
 
 def names(recipe: Recipe) -> list[str]:

@@ -319,7 +319,7 @@ def test_a_warning_reports_that_the_source_language_is_forgotten(pair_of, caplog
         ({}, {"languages": ("en", "en")}, "both languages are called 'en'"),
         ({}, {"corpus": []}, "the text of the language 'de' cannot be used"),
         ({"plan": "no such"}, {}, "there is no training plan"),
-        ({"optimiser": "sgd"}, {}, "there is no optimiser 'sgd'"),
+        ({"optimiser": "sgd"}, {}, "`optimiser=sgd` is not possible: choose"),
         ({"lookahead_alpha": 0.0}, {}, "`lookahead_alpha=0.0"),
     ],
 )

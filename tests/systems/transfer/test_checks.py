@@ -52,7 +52,7 @@ def options(tmp_path):
         ({"temperature": 0.0}, "`temperature="),
         ({"temperature": float("nan")}, "`temperature="),
         ({"held_out_bytes": 0}, "`held_out_bytes="),
-        ({"aligned_by": "magic"}, "aligned by 'magic'"),
+        ({"aligned_by": "magic"}, "`aligned_by=magic` is not possible: choose one of dictionary"),
         ({"method": "trelm", "aligned_by": "random"}, "trelm is not aligned by 'random'"),
         ({"method": "wechsl"}, "did you mean 'wechsel'"),
         ({"method": "trelm"}, "trelm needs text of the model's language"),
@@ -239,7 +239,7 @@ def test_a_method_validates_its_own_options_and_ignores_those_of_others(options)
     assert (own.alphabet, own.map) == (50, "orthogonal")
     with pytest.raises(InputError, match="`alphabet=0`"):
         method_options(replace(options, method="trelm", options={"alphabet": 0}))
-    with pytest.raises(InputError, match="there is no map 'curved'"):
+    with pytest.raises(InputError, match="`map=curved` is not possible: choose linear or orthogonal"):
         method_options(replace(options, method="trelm", options={"map": "curved"}))
 
 

@@ -144,8 +144,10 @@ def test_an_encoder_is_scored_by_probes_and_by_language_modelling_from_files(mod
 
 
 def test_a_cell_scores_like_a_transfer_with_its_k_and_temperature(models, tmp_path):
+    # Paragraphs end at line feeds alone: other separators are text, for a transfer and for a grid.
+    held_out = Corpus.from_lines([line.replace(" ", "\u2028", 3) for line in MATERIAL.held_out])
     for method, changes in {"wechsel": {}, "blend": {"dictionary": None, "aligned_by": "nothing"}}.items():
-        recipe = transfer(models, tmp_path / method, method=method, **changes)
+        recipe = transfer(models, tmp_path / method, method=method, held_out=held_out, **changes)
         search = GridSearch(recipe, neighbours=(3, 7), temperatures=(0.1, 0.5), baselines=("random",))
         cells = {(cell.neighbours, cell.temperature): cell for cell in run_grid(search).cells}
         alone = run_transfer(replace(recipe, output=tmp_path / f"{method} alone", neighbours=3, temperature=0.5))

@@ -413,7 +413,7 @@ def test_pairs_in_text_to_score_on_are_left_out(options, tmp_path, method, caplo
         return run_transfer(replace(aligned, output=tmp_path / name, **changes)).graft.mixture.weights
 
     everything, one = weights("everything"), weights("one", held_out=tmp_path / "held.txt")
-    assert "1 of 52 sentence pairs are in text to score on and are left out." in caplog.text
+    assert "1 of 52 sentence pairs are in text to score on and are left out" in caplog.text
     assert read_notes(tmp_path / "everything")["pairs_left_out"] == 0
     assert read_notes(tmp_path / "one")["pairs_left_out"] == 1
     both = weights("both", held_out=tmp_path / "held.txt", source_held_out=tmp_path / "source.held.txt")

@@ -169,7 +169,7 @@ def test_few_tokens_suffice_without_a_map():
 def test_an_unknown_initialisation_or_map_is_rejected():
     with pytest.raises(InputError, match="glove"):
         TrelmInitialisation(initialisation="glove")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="map 'bent': choose one of linear, orthogonal"):
+    with pytest.raises(InputError, match="`map=bent` is not possible: choose linear or orthogonal"):
         TrelmInitialisation(map="bent")  # type: ignore[arg-type]
 
 

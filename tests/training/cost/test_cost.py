@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.optimisers.groups import parameter_groups
 from relexify.training.engine.optimisers.muon import WORKSPACE, MuonAdamW
 from relexify.training.loss.forward import repeated_blocks
-from relexify.training.options import LORA_VARIANTS, Stage, Training
+from relexify.training.options import LoraVariant, Stage, Training
 from relexify.training.rates import Rates
 from tests import pico
 
@@ -121,7 +122,7 @@ def test_operations_with_adapters_and_recomputed_activations_are_those_that_torc
     assert estimated.operations + 4 / 3 * masked_attention(model) == pytest.approx(step(model), rel=0.03)
 
 
-@pytest.mark.parametrize("variant", LORA_VARIANTS)
+@pytest.mark.parametrize("variant", get_args(LoraVariant))
 def test_the_adapters_of_all_variants_are_counted(variant):
     pytest.importorskip("peft")
     model = small("llama untied")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from relexify.training.engine.adapters import ADAPTERS, add_adapters
 from relexify.training.engine.freezing import freeze_all_but
 from relexify.training.engine.optimisers.groups import parameter_groups
 from relexify.training.engine.trainer import StageTrainer
-from relexify.training.options import LORA_VARIANTS, Training
+from relexify.training.options import LoraVariant, Training
 from relexify.training.plan import plan_stages
 from relexify.training.rates import Rates
 from relexify.training.trainable import check_trainable
@@ -67,14 +68,17 @@ def test_only_adapters_and_the_vocabulary_are_trained(family):
 def test_variants_need_adapters_and_a_known_name():
     for changes, message in (
         ({"lora_variant": "dora"}, "`lora_variant=dora` has no effect without adapters: give `lora_rank`"),
-        ({"lora_variant": "vera", "lora_rank": 4}, "there is no lora_variant 'vera': choose one of lora, rslora, dora"),
+        (
+            {"lora_variant": "vera", "lora_rank": 4},
+            "`lora_variant=vera` is not possible: choose one of lora, rslora",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             plan_stages(replace(TRAINING, **changes))
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama untied", "bert"])
-@pytest.mark.parametrize("variant", LORA_VARIANTS)
+@pytest.mark.parametrize("variant", get_args(LoraVariant))
 def test_a_merged_matrix_is_that_of_the_paper_and_computes_what_its_adapter_did(family, variant):
     """LoRA: W + (alpha / r) B A; rsLoRA: alpha / √r; DoRA: rows with trained norms, in that direction."""
     pytest.importorskip("peft")
@@ -131,7 +135,7 @@ def test_the_magnitudes_of_dora_do_not_decay(stage):
 
 def test_without_alpha_all_variants_have_the_factor_two_with_a_rank_of_16():
     pytest.importorskip("peft")
-    for variant in LORA_VARIANTS:
+    for variant in get_args(LoraVariant):
         model, _ = pico.pair("llama untied")
         freeze_all_but(model, "everything")
         add_adapters(model, 16, variant=variant)
@@ -159,7 +163,7 @@ def test_a_merged_model_is_an_ordinary_one_with_changes_of_low_rank(run_of, fami
             assert torch.linalg.matrix_rank(change, rtol=1e-3) == LORA.lora_rank, name
 
 
-@pytest.mark.parametrize("variant", LORA_VARIANTS)
+@pytest.mark.parametrize("variant", get_args(LoraVariant))
 def test_adapters_resume_with_the_same_bits(run_of, variant):
     pytest.importorskip("peft")
     run = run_of("llama tied")
@@ -170,7 +174,7 @@ def test_adapters_resume_with_the_same_bits(run_of, variant):
     assert_same_bits(run.output("whole"), run.output("killed"))
 
 
-@pytest.mark.parametrize("variant", LORA_VARIANTS)
+@pytest.mark.parametrize("variant", get_args(LoraVariant))
 def test_separate_adapters_give_the_merged_model_again(run_of, variant):
     peft = pytest.importorskip("peft")
     run, training = run_of("llama untied"), replace(LORA, lora_variant=variant)

@@ -131,7 +131,7 @@ def test_short_runs_are_scored_less_often(steps, scored):
     ],
 )
 def test_a_score_that_becomes_worse_on_new_text_is_called_unstable_once(scores, warned, caplog):
-    watching, state = _monitor(first_step=10, new_text_steps=40), TrainerState()
+    watching, state = _monitor(steps_before=10, new_text_steps=40), TrainerState()
     for step, score in zip(range(0, 50, 10), scores, strict=False):
         state.global_step = step
         state.log_history.append({monitor.BITS: score, "step": step})
@@ -167,7 +167,7 @@ def test_a_training_with_too_high_a_learning_rate_is_called_unstable(run_of, cap
 
 
 def test_reports_to_unknown_or_missing_services_are_rejected_before_any_work():
-    with pytest.raises(InputError, match="cannot report to 'weights': choose from tensorboard, wandb, trackio"):
+    with pytest.raises(InputError, match="cannot report to 'weights': choose one of tensorboard, wandb, trackio"):
         plan_stages(Training(report_to=("weights",)))
     missing = [name for name in ("wandb", "trackio") if importlib.util.find_spec(name) is None]
     if not missing:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -14,6 +15,8 @@ from relexify.cli.summary import print_rows, print_summary
 from relexify.errors import InputError
 
 __all__ = ["grid"]
+
+Number = TypeVar("Number", int, float)
 
 
 def grid(
@@ -46,7 +49,8 @@ def grid(
     read = read_recipe(recipe, settings or ())
     if "transfer" not in read.tables:
         raise InputError(f"{recipe} has no table [transfer]: the grid needs its model, text and evidence")
-    counts, heats = _parse_numbers(neighbours, "--neighbours"), _parse_numbers(temperatures, "--temperatures")
+    counts = _parse_numbers(neighbours, "--neighbours", int, "whole numbers: write them as 1,10,50")
+    heats = _parse_numbers(temperatures, "--temperatures", float, "numbers: write them as 0.1,1")
     check_texts((read.corpus, read.held_out))
     say_loading()
     from relexify.systems.transfer.grid.cells import GridSearch, grid_rows
@@ -54,7 +58,7 @@ def grid(
 
     search = GridSearch(
         replace(read.tables["transfer"], device=chosen_device(device)),
-        neighbours=[int(value) for value in counts],
+        neighbours=counts,
         temperatures=heats,
         nli=nli,
         pos=pos,
@@ -67,8 +71,8 @@ def grid(
     emit(grid=result)
 
 
-def _parse_numbers(text: str, option: str) -> list[float]:
+def _parse_numbers(text: str, option: str, kind: Callable[[str], Number], expected: str) -> list[Number]:
     try:
-        return [float(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"{option} {text!r} is not a list of numbers: write them as 1,10,50") from error
+        raise InputError(f"{option} {text!r} is not a list of {expected}") from error

@@ -7,15 +7,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli.console import emit, print_table, table
+from relexify.cli import console
 
 __all__ = ["options"]
 
 
 def options(
-    table_name: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="transfer, training, …; all tables if not given.")
-    ] = None,
+    table: Annotated[str | None, typer.Argument(help="transfer, training, …; all tables if not given.")] = None,
 ) -> None:
     """List the keys of recipe tables, which --set takes, with their defaults.
 
@@ -23,11 +21,14 @@ def options(
     """
     from relexify.recipes.file.settings import list_options
 
-    tables = list_options(table_name)
+    tables = list_options(table)
     for name, keys in tables.items():
-        shown = table(f"[{name}]", "key", "default", "meaning")
+        shown = console.table(f"[{name}]", "key", "default", "meaning")
         shown.columns[2].justify = "left"
         for key in keys:
-            shown.add_row(escape(key.name), escape(key.default), escape(key.meaning))
-        print_table(shown)
-    emit(tables=tables)
+            meaning = key.meaning
+            if any(f"`{choice}`" not in meaning for choice in key.choices):  # otherwise it explains all of them
+                meaning += f" One of: {', '.join(key.choices)}."
+            shown.add_row(escape(key.name), escape(key.default), escape(meaning))
+        console.print_table(shown)
+    console.emit(tables=tables)

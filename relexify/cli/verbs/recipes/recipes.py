@@ -131,9 +131,7 @@ def compare(
 
 
 def recipes(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A recipe to print; all of them are listed if not given.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="A recipe to print; all of them are listed if not given.")] = None,
 ) -> None:
     """List the recipes that come with relexify, or print one of them.
 

@@ -10,7 +10,7 @@ import typer
 
 from relexify.cli import options as shared
 from relexify.cli.console import emit
-from relexify.cli.options import TEXT, apply_settings, existing, named_model, option, split_languages
+from relexify.cli.options import PLAN, TEXT, apply_settings, existing, named_model, option, split_languages
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_summary
 from relexify.systems.bilingual.options import RAMEN
@@ -25,10 +25,15 @@ def bilingual(
     corpus: shared.Corpus,
     source_corpus: Annotated[list[str], option("Text in the source language. Repeatable.", TEXT)],
     held_out: shared.HeldOut = None,
-    source_held_out: shared.SourceHeldOut = None,
+    source_held_out: Annotated[
+        list[str] | None,
+        option("Held-out text in the source language (default: one line in 100 of --source-corpus).", TEXT),
+    ] = None,
     languages: shared.Languages = "source,target",
     steps: shared.Steps = RAMEN.steps,
-    batch: shared.Batch = RAMEN.batch,
+    batch: Annotated[
+        int, typer.Option(help="Sequences per step, half in each language.", rich_help_panel=PLAN)
+    ] = RAMEN.batch,
     length: shared.Length = RAMEN.length,
     learning_rate: shared.LearningRate = RAMEN.learning_rate,
     patience: shared.Patience = None,

@@ -19,11 +19,24 @@ PHASES = "Phases"
 
 
 def trelm(
-    model: Annotated[str, named_model("A BERT, RoBERTa or ALBERT with a joint vocabulary (transfer --method trelm).")],
+    model: Annotated[
+        str,
+        named_model(
+            "A BERT, RoBERTa, ALBERT or XLM. With joint vocabularies, one that reads both languages, as from relexify "
+            "transfer --method trelm."
+        ),
+    ],
     output: shared.OutputFolder,
     corpus: shared.Corpus,
     source_corpus: shared.SourceCorpus,
-    bitext: shared.Bitext = None,
+    bitext: Annotated[
+        list[str] | None,
+        option(
+            "Parallel text, the source language first: two columns separated by a tab, or two files of equal length as "
+            "'news.{en,sw}'. Required unless --until commonality. Repeatable.",
+            TEXT,
+        ),
+    ] = None,
     held_out: shared.HeldOut = None,
     source_held_out: shared.SourceHeldOut = None,
     test_bitext: Annotated[list[str] | None, option("Other sentence pairs, to measure BLEU on.", TEXT)] = None,
@@ -47,7 +60,7 @@ def trelm(
         str, typer.Option(help="Objective on sentence pairs: cdlm, tlm or brlm.", rich_help_panel=PHASES)
     ] = Trelm.objective,
     until: Annotated[
-        str, typer.Option(help="Last phase: specific, or commonality (needs no --bitext).", rich_help_panel=PHASES)
+        str, typer.Option(help="Last phase: specific or commonality.", rich_help_panel=PHASES)
     ] = Trelm.until,
     seed: shared.Seed = 0,
     overwrite: shared.Overwrite = False,
@@ -77,7 +90,7 @@ def trelm(
         test_bitext=test_bitext or None,
         vocabularies=vocabularies,  # type: ignore[arg-type]
         source_model=source_model,
-        objective=objective,
+        objective=objective,  # type: ignore[arg-type]
         until=until,  # type: ignore[arg-type]
         commonality=replace(usual.commonality, seed=seed),
         transfer=replace(usual.transfer, seed=seed),

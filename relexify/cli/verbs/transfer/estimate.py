@@ -60,7 +60,8 @@ def estimate(
 
     Example: relexify estimate gpt2-swahili --steps 5000 --measure
     """
-    options = Training(steps=steps, batch=batch, length=length, plan=training_plan)
+    # `check_training` validates the plan.
+    options = Training(steps=steps, batch=batch, length=length, plan=training_plan)  # type: ignore[arg-type]
     options = apply_settings("training", options, settings)
     if tokens is not None:
         if not 1 <= tokens < 1e18:

@@ -25,11 +25,20 @@ __all__ = ["evaluate"]
 TASK = "Task"
 
 
+def _list_tasks() -> str:
+    """Return the names of all tasks in groups: those of texts, those of words, and the suites."""
+    groups: dict[str, list[str]] = {"Texts": [], "words": []}
+    for name, task in TASKS.items():
+        of_words = task.predicts in ("tags", "trees", "roles")
+        groups.setdefault(task.suite or ("words" if of_words else "Texts"), []).append(name)
+    return "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+
+
 def evaluate(
     model: Model,
     held_out: Annotated[list[str] | None, option("Held-out text to score on. Repeatable.", TEXT)] = None,
     language: Annotated[str | None, option("Language of a model of several languages.")] = None,
-    task: Annotated[str | None, option(f"One of {', '.join(TASKS)}.", TASK)] = None,
+    task: Annotated[str | None, option(f"{_list_tasks()}.", TASK)] = None,
     data: Annotated[Path | None, option("A folder with train, dev and test files.", TASK)] = None,
     train: Annotated[list[str] | None, option("Training data, instead of --data. Repeatable.", TASK)] = None,
     dev: Annotated[list[str] | None, option("Data to select the best epoch. Repeatable.", TASK)] = None,
@@ -92,8 +101,10 @@ def evaluate(
         raise InputError(f"no data for the task {task}: give --data FOLDER, or --train FILE and --test FILE")
     found = TaskFiles(train="", test="") if data is None else find_files(data)
     files = TaskFiles(train or found.train, _test_files(test) if test else found.test, dev or found.dev)
-    options = apply_settings("tasks", Evaluation(task, probe=probe, language=language, through=through), settings)
-    options = replace(options, seeds=tuple(range(seeds)), keep_encoders=keep_encoders)
+    named = Evaluation(
+        task, probe=probe, language=language, through=through, seeds=tuple(range(seeds)), keep_encoders=keep_encoders
+    )
+    options = apply_settings("tasks", named, settings)
     check_files(files)
     say_loading()
     from relexify.evaluation.evaluate import evaluate_task

@@ -20,13 +20,12 @@ def push(
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     rewrite_card: Annotated[
         bool,
-        typer.Option("--rewrite-card", help="Replace README.md by a new one even if it was edited; otherwise keep it."),
+        typer.Option("--rewrite-card", help="Write README.md again, without your edits."),
     ] = False,
 ) -> None:
     """Upload MODEL with its model card and its report to the Hub; a broken graft is rejected.
 
-    Log in with `hf auth login` before, or set HF_TOKEN. Read README.md in the folder first: it becomes public. You can
-    edit it: an edited one is uploaded as it is.
+    Log in with `hf auth login` first, or set HF_TOKEN. README.md becomes public; read it first. Your edits are kept.
 
     Example: relexify push gpt2-swahili-trained jane/gpt2-swahili
     """

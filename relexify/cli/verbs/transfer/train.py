@@ -13,7 +13,7 @@ from relexify.cli.console import emit
 from relexify.cli.options import PLAN, RUN, TEXT, apply_settings, option
 from relexify.cli.progress import bars
 from relexify.cli.summary import print_model_folder, print_next_steps, print_plan, print_summary
-from relexify.training.options import Training
+from relexify.training.options import OWN_PLAN, Training
 from relexify.training.plan import PLANS
 
 __all__ = ["train"]
@@ -30,9 +30,14 @@ PeakRate = Annotated[
     float | None,
     option("Peak learning rate; with Muon, that of inner matrices.  [default: derived from model and text]", PLAN),
 ]
+_OTHERS = [name for name in PLANS if name != OWN_PLAN]
 PlanName = Annotated[
     str,
-    typer.Option(help="; ".join(f"{name}: {each.summary}" for name, each in PLANS.items()), rich_help_panel=PLAN),
+    typer.Option(
+        help=f"{OWN_PLAN} (default), {', '.join(_OTHERS[:-1])} or {_OTHERS[-1]}; see docs/training.md.",
+        rich_help_panel=PLAN,
+        show_default=False,
+    ),
 ]
 AddHead = Annotated[bool, option("Add a language-modelling head to a model without one.", RUN, "--add-head")]
 ReportTo = Annotated[
@@ -85,11 +90,12 @@ def train(
         batch=batch,
         length=length,
         learning_rate=learning_rate,
-        plan=plan,
+        plan=plan,  # type: ignore[arg-type]  # `check_training` validates it
         patience=patience,
         source_corpus=source_corpus or None,
         source_held_out=source_held_out or None,
-        report_to=tuple(name for name in report_to if name != "none") if report_to else None,
+        # As `plan`, it is validated there.
+        report_to=tuple(name for name in report_to if name != "none") if report_to else None,  # type: ignore[misc]
         seed=seed,
     )
     options = apply_settings("training", options, settings)

@@ -19,37 +19,31 @@ class AdversarialTraining:
     (`frequency_map`), principal axes (`principal_axes`), and up to `restarts` runs of adversarial training.
 
     Attributes:
-        restarts: Runs of adversarial training with different starts, at most; 0 for none.
-        frequency_map: **Experimental.** First try to match the most frequent words of both spaces by frequency rank and
-            cosine (`map_by_frequency`). This is in none of the papers. About fifteen constants of `frequency.py` were
-            chosen on three pairs of spaces, among them English and German sentences that translate each other (P@1 of
-            21 %; a dictionary reaches 23 %) and English tokens in skip-gram vectors and in the embedding of
-            all-MiniLM-L6-v2 (two maps agree on about 80 % of the tokens). On other text of English with German, Swahili
-            or Chinese it found no map, and reported that. It is on by default because it accepted no wrong map, and
-            found maps that the principal axes do not give; see docs/vectors.md. With this and
-            `principal_axes` set to False, only the published procedure is left.
-        frequency_words: How many of the most frequent words of each space that search uses; it holds several matrices
-            of that number squared.
-        frequency_spread: Typical difference between the logarithms of the ranks of a word and its translation.
-        principal_axes: Next, try to match the principal axes of both spaces, and start the first adversarial run there;
-            later runs start at random rotations.
-        epochs: Epochs of an adversarial run. The map is judged after each one, and the best map is kept.
+        restarts: Largest number of adversarial runs, each from another start; 0 for none.
+        frequency_map: First match the most frequent words of both spaces by frequency rank and cosine. Experimental;
+            see docs/vectors.md.
+        frequency_words: Number of most frequent words that this match uses; it holds several matrices of that number
+            squared.
+        frequency_spread: Typical difference between the logarithms of the frequency ranks of a word and its
+            translation.
+        principal_axes: Next, match the principal axes of both spaces, and start the first adversarial run there.
+        epochs: Epochs of an adversarial run. The map is judged after each one, and the best one is kept.
         steps: Updates of the map per epoch.
         batch: Vectors of each space per update.
         discriminator_steps: Updates of the discriminator per update of the map.
         hidden: Width of the discriminator's two hidden layers.
         slope: Slope of the Leaky-ReLU for negative inputs.
         dropout: Dropout rate on the input of the discriminator.
-        smoothing: Label smoothing: labels are `smoothing` and `1 - smoothing`.
+        smoothing: Label smoothing: labels are this number and 1 minus this number.
         beta: How strongly the map is pulled towards an orthogonal one after each update; 0 for any linear map.
-        learning_rate: Initial learning rate (SGD) of both the map and the discriminator.
+        learning_rate: Initial learning rate (SGD) of the map and of the discriminator.
         decay: Factor on the learning rate after each epoch.
         shrink: Further factor on the learning rate after an epoch that did not improve the map.
-        frequent: Adversarial training samples from this many of the most frequent words.
-        judged: A map is judged by the mutual neighbours among this many of the most frequent words, and refined on
-            them. By default 20 per component of a vector: vectors of rarer words are less reliable.
+        frequent: Number of most frequent words that adversarial training samples from.
+        judged: Number of most frequent words whose mutual neighbours judge and refine a map; default: 20 per component
+            of a vector.
         neighbours: k of CSLS.
-        refinements: Rounds of Procrustes on mutual neighbours, at most.
+        refinements: Largest number of Procrustes rounds on mutual neighbours.
         centre: Subtract the mean of each space before training.
         normalise: Scale all vectors to length one before training.
     """

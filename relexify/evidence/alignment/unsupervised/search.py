@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from relexify.device import AUTO
 from relexify.errors import EvidenceError
 from relexify.evidence.alignment.procrustes import (
     Rotation,
@@ -102,7 +103,7 @@ def align_unsupervised(
     direction: RotationDirection = "source-to-target",
     reduce: bool = False,
     seed: int = 0,
-    device: str = "cpu",
+    device: str = AUTO,
 ) -> Rotation:
     """Find a rotation between the vectors of two languages without a dictionary (Conneau et al., 2018; 3.1, TreLM).
 
@@ -117,7 +118,7 @@ def align_unsupervised(
         direction: Which language is moved into the space of the other.
         reduce: If the widths differ, project the wider vectors on their principal directions.
         seed: Random seed.
-        device: Where to train.
+        device: Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
     Raises:
         InputError: The widths differ and `reduce` is off, or vectors hold NaN.
@@ -151,7 +152,7 @@ def find_map(
     *,
     insist: bool = True,
     seed: int = 0,
-    device: str = "cpu",
+    device: str = AUTO,
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
@@ -164,7 +165,7 @@ def find_map(
         options: How to search.
         insist: Raise an error if the best map is not distinguishable from chance.
         seed: Random seed; on one device the same seed gives the same map.
-        device: Where to train.
+        device: Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
     Raises:
         InputError: Widths differ, a value is not finite, or an option is out of range.

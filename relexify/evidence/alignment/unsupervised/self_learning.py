@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from relexify.device import AUTO
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
 from relexify.evidence.alignment.unsupervised.spaces import fit_pairs, frequent_rows, prepare_space, refine
 from relexify.evidence.vectors.word_vectors import WordVectors
@@ -18,7 +19,7 @@ WORDS = 5_000
 """Frequent words of each language among which neighbours are searched; 2,000 did worse in one trial on German text."""
 
 
-def self_learn(source: WordVectors, target: WordVectors, fitted: np.ndarray, *, device: str = "cpu") -> np.ndarray:
+def self_learn(source: WordVectors, target: WordVectors, fitted: np.ndarray, *, device: str = AUTO) -> np.ndarray:
     """Improve a rotation that was fitted to few pairs; a `Refinement` of `align`.
 
     As in the search without a dictionary, neighbours are searched among centred vectors, and the final rotation is

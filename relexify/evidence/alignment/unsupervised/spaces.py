@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from relexify.device import resolve_device
 from relexify.errors import EvidenceError, InputError
 from relexify.evidence.alignment.orthogonal import fit_orthogonal
 from relexify.evidence.alignment.unsupervised.options import AdversarialTraining
@@ -89,7 +90,7 @@ def prepare_space(matrix: np.ndarray, options: AdversarialTraining, device: str)
         rows = rows / np.maximum(lengths, 1e-30)
     # A mean square of one per component lets one learning rate fit all widths.
     scale = math.sqrt(rows.shape[1] / max(np.mean(np.sum(rows[: options.frequent] ** 2, axis=1)), 1e-30))
-    return torch.from_numpy((rows * scale).astype(np.float32)).to(device)
+    return torch.from_numpy((rows * scale).astype(np.float32)).to(resolve_device(device))
 
 
 def random_rotation(width: int, random: np.random.Generator) -> np.ndarray:

@@ -47,11 +47,12 @@ class GridSearch:
             `temperature` do not matter. Its `held_out` and `held_out_bytes` are what language modelling is scored on,
             unless its `score` is off, and its `output` is the folder of the grid.
         neighbours: Values of k.
-        temperatures: Values of τ. A single neighbour has all the weight at each of them, so k = 1 is tried at the last.
+        temperatures: Values of τ. A single neighbour has all the weight whatever τ is, so k = 1 is tried only with the
+            last one.
         nli: Training and test data of a probe: files of premise, hypothesis and label, or the examples.
         pos: Training and test data of a probe for tags: `.conllu`, or a word and its tag on each line.
         baselines: Methods without vectors to compare with.
-        training_examples: Train the probes on this many examples or sentences, evenly spaced; on all if None.
+        training_examples: Train the probes on this many examples or sentences, evenly spaced; default: all.
         penalty: Strength of the probes' L2 penalty.
         length: Tokens that the model reads at a time for a probe.
         batch: Texts per forward pass for a probe.

@@ -15,6 +15,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from relexify.device import resolve_device
 from relexify.errors import InputError
 from relexify.evaluation.data.columns import read_tagged
 from relexify.evaluation.data.examples import read_examples
@@ -31,7 +32,7 @@ from relexify.scoring import Score, language_model_scores, report_sample_size, s
 from relexify.storage.files import write_file
 from relexify.storage.fingerprint import fingerprint
 from relexify.storage.json import read_result
-from relexify.storage.revisions import TASK_REVISIONS, changed_revisions
+from relexify.storage.revisions import GRID_REVISIONS, changed_revisions
 from relexify.systems.transfer.checks import check_transfer, transfer_revisions
 from relexify.systems.transfer.grid.cells import (
     BITS,
@@ -67,7 +68,9 @@ def run_grid(search: GridSearch) -> GridResult:
         InputError: The grid is impossible, or the output folder holds cells of another one.
         VocabularyError: The tokenizer does not belong to the model.
     """
-    planned, options = plan_cells(search), search.transfer
+    planned = plan_cells(search)
+    options = replace(search.transfer, device=resolve_device(search.transfer.device))
+    search = replace(search, transfer=options)
     data = _open_data(search)
     fingerprints = {cell.label: _cell_fingerprint(search, data, cell) for cell in planned}
     cells = {cell.label: _read_cell(options, cell, fingerprints[cell.label]) for cell in planned}
@@ -181,7 +184,7 @@ def _read_cell(options: Transfer, cell: GridCell, own_fingerprint: str) -> GridC
 
 def _cell_revisions(options: Transfer, cell: GridCell) -> dict[str, int]:
     """Return the revisions of the code that scores a cell."""
-    return {**transfer_revisions(replace(options, method=cell.initialisation)), **TASK_REVISIONS}
+    return {**transfer_revisions(replace(options, method=cell.initialisation)), **GRID_REVISIONS}
 
 
 def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -> Iterator[GridCell]:
@@ -197,7 +200,7 @@ def _score_cells(search: GridSearch, data: _Data, pending: Sequence[GridCell]) -
             raise InputError(
                 f"{type(model).__name__} has no language-modelling head: give NLI or POS files to score on"
             )
-        logger.warning("%s has no language-modelling head, so its perplexity is not scored.", type(model).__name__)
+        logger.warning("%s has no language-modelling head, so its perplexity is not scored", type(model).__name__)
         data = replace(data, held_out="")
     inputs = method_inputs(options, data.evidence, model, source, target)
     counted = prior_text(options, model, data.evidence)
@@ -229,6 +232,6 @@ def _score_model(
             model, tokenizer, *data.pos, penalty=search.penalty, length=search.length, batch=search.batch
         )
     if data.held_out:
-        lines = data.held_out.splitlines()
+        lines = data.held_out.split("\n")
         scores[BITS], scores[PERPLEXITY] = language_model_scores(model, tokenizer, lines)
     return scores

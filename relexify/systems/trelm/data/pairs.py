@@ -32,7 +32,7 @@ from relexify.progress import ONCE, count_of
 from relexify.systems.trelm.model.encoder import UNALIGNED
 from relexify.systems.trelm.model.folder import Tokenizers
 from relexify.systems.trelm.options import Trelm
-from relexify.text import TextInput
+from relexify.text import TextOption
 
 __all__ = ["AlignedPairs", "AlignedSentence", "align_pairs", "check_bitext", "load_pairs", "open_bitext"]
 
@@ -93,9 +93,9 @@ class AlignedPairs:
         return digest.hexdigest()
 
 
-def open_bitext(bitext: TextInput | None, options: Trelm) -> Bitext:
+def open_bitext(bitext: TextOption | None, options: Trelm) -> Bitext:
     """Open parallel text with the fields and the order of languages that the options specify."""
-    # `TextInput` is also used for monolingual text, so it is wider than what `Bitext.open` accepts; `check_trelm` has
+    # `TextOption` is also used for monolingual text, so it is wider than what `Bitext.open` accepts; `check_trelm` has
     # validated that it is given.
     names = cast("str | Path | Sequence[str | Path]", bitext)
     return Bitext.open(names, fields=options.aligning.fields, swapped=options.aligning.swapped)
@@ -186,10 +186,10 @@ def align_pairs(
         )
     if long := int((complete & ~short).sum()):
         pairs_are = count_of(long, "sentence pair is", "sentence pairs are")
-        logger.warning("%s left out, too long for sequences of %d tokens.", pairs_are, max_tokens)
+        logger.warning("%s left out, too long for sequences of %d tokens", pairs_are, max_tokens)
     shares = [float((positions != UNALIGNED).mean()) for positions in (to_target, to_source)]
     logger.info(
-        "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned.",
+        "%d sentence pairs; %.0f%% of the source tokens and %.0f%% of the target tokens are aligned",
         len(lines),
         100 * shares[0],
         100 * shares[1],

@@ -60,7 +60,7 @@ def test_both_languages_are_compared_stage_by_stage_and_on_the_zero_shot_task(co
     header, *rows = stage_rows(Comparison.load(folder / "comparison.json"))
     assert len(header) == 7
     assert [row[0] for row in rows] == list(RUNS)
-    first = Curve.load(folder / "runs" / "fvt-seed0" / "first_step.json")
+    first = Curve.load(folder / "runs" / "fvt-seed0" / "earlier_curve.json")
     both = Curve.load(folder / "runs" / "fvt-seed0" / "curve.json")
     numbers = (first.first.bits_per_byte, first.last.bits_per_byte, both.last.by_language["de"])
     assert rows[0][1:4] == [f"{bits:.3f}" for bits in numbers]
@@ -71,7 +71,7 @@ def test_both_languages_are_compared_stage_by_stage_and_on_the_zero_shot_task(co
 def test_training_of_both_begins_where_the_first_step_ended(compared):
     for run in RUNS:
         folder = compared[0] / "runs" / f"{run}-seed0"
-        first, both = Curve.load(folder / "first_step.json"), Curve.load(folder / "curve.json")
+        first, both = Curve.load(folder / "earlier_curve.json"), Curve.load(folder / "curve.json")
         assert both.first.by_language["de"] == pytest.approx(first.last.bits_per_byte)
 
 
@@ -95,7 +95,7 @@ def test_a_single_run_has_the_same_result_and_is_scored_on_the_task(compared, re
     assert outcome.status == 0, outcome.err
     assert "pos-de" in outcome.out
     alone, together = tmp_path / "alone", compared[0] / "runs" / "fvt-seed0"
-    for ours, theirs in (("first_step.json", "first_step.json"), ("training.json", "curve.json")):
+    for ours, theirs in (("earlier_curve.json", "earlier_curve.json"), ("training.json", "curve.json")):
         assert json.loads((alone / ours).read_text()) == json.loads((together / theirs).read_text())
     assert {path.name for path in tmp_path.iterdir()} == {"alone"}, "something was left behind"
     measured = json.loads(next((together / "tasks").glob("*.json")).read_text())
@@ -116,8 +116,8 @@ def test_tasks_follow_every_stage_from_the_initialised_embeddings_on(recipe, tmp
 
 def test_a_damaged_curve_of_the_first_step_is_left_out_of_the_tables(compared, recipe, tmp_path):
     shutil.copytree(compared[0], tmp_path / "out")
-    (tmp_path / "out" / "runs" / "fvt-seed0" / "first_step.json").write_text("[{")
+    (tmp_path / "out" / "runs" / "fvt-seed0" / "earlier_curve.json").write_text("[{")
     outcome = relexify("compare", recipe, "--set", f"output={tmp_path / 'out'}")
     assert outcome.status == 0, outcome.err
-    assert "first_step.json cannot be read" in outcome.err
+    assert "earlier_curve.json cannot be read" in outcome.err
     assert [row[0] for row in stage_rows(Comparison.load(tmp_path / "out" / "comparison.json"))[1:]] == ["ramen-random"]

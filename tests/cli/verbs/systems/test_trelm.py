@@ -382,7 +382,7 @@ def test_the_runs_of_a_comparison_have_different_objectives_and_seeds(
 
 
 def test_conflicting_tables_are_rejected(texts: Texts, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no objective 'nmt'"):
+    with pytest.raises(InputError, match=r"trelm\.objective is 'nmt': choose one of cdlm"):
         read_recipe(recipe(texts, tmp_path, 'objective = "nmt"\n'))
     file = recipe(texts, tmp_path)
     file.write_text(file.read_text() + "\n[training]\nsteps = 3\n")

@@ -43,7 +43,7 @@ def test_a_config_alone_is_estimated_and_measured(world, tmp_path):
 def test_impossible_estimates_are_rejected(world, rejects):
     rejects(("estimate", world.gpt2, "--tokens", "nan"), "--tokens nan is not possible")
     rejects(("estimate", world.gpt2, "--gpu", "h20"), "did you mean 'h200'")
-    rejects(("estimate", world.gpt2, "--plan", "magic"), "no training plan 'magic'")
+    rejects(("estimate", world.gpt2, "--plan", "magic"), "--plan magic is not possible: choose one of relexify")
     stages = 'stages=[{name = "all", steps = 9, trains = "everything", learning_rate = 1e-4}]'
     rejects(("estimate", world.gpt2, "--set", stages, "--tokens", "1e6"), "the stages have their own: leave out one")
 

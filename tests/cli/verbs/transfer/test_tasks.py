@@ -107,6 +107,13 @@ def test_a_data_set_of_the_hub_is_not_looked_for_among_the_files(world):
     assert "check the name" not in outcome.err
 
 
+def test_seeds_can_be_set_by_their_key(world, data, tmp_path):
+    nli = ("--task", "nli", "--data", data / "nli", "--output", tmp_path / "work", *QUICK)
+    outcome = relexify("--json", "evaluate", world.bert, *nli, "--set", "seeds=[5, 6]")
+    assert outcome.status == 0, outcome.err
+    assert len(json.loads(outcome.out)["per_seed"]) == 2
+
+
 def test_the_grid_shows_every_cell_and_the_best_one(world, data, tmp_path):
     recipe = tmp_path / "grid.toml"
     recipe.write_text(
@@ -128,6 +135,10 @@ target_vectors = "{world.target_vectors}"
     assert "best: k = " in outcome.out
     assert "fullrand" in outcome.out
     assert_error(relexify("grid", recipe, "--neighbours", "few"), "--neighbours", "few")
+    for count in ("1.9", "nan", "inf"):
+        assert_error(relexify("grid", recipe, "--neighbours", f"1,{count}"), count, "is not a list of whole numbers")
+    for temperature in ("nan", "inf"):
+        assert_error(relexify("grid", recipe, "--temperatures", temperature), f"temperature={temperature}")
 
 
 @pytest.fixture
@@ -180,7 +191,7 @@ def test_compare_measures_every_run_before_training_and_after_it(recipe, tmp_pat
         assert found == [("ner", 0, 2), ("nli-probe", 0, 1), ("ner", None, 2), ("nli-probe", None, 1)]
         folder = tmp_path / "out" / "runs" / f"{run}-seed0"
         assert {path.name for path in folder.iterdir()} == {
-            "cost.json", "curve.json", "relexify.json", "shares.json", "tasks",
+            "cost.json", "curve.json", "relexify.json", "evidence_quality.json", "tasks",
         }, "models were left"  # fmt: skip
         assert all(path.suffix == ".json" for path in (folder / "tasks").iterdir()), "checkpoints were left"
     files = sorted((tmp_path / "out" / "runs").glob("*/tasks/*.json"))

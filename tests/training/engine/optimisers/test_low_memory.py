@@ -134,7 +134,7 @@ def test_a_missing_package_and_impossible_states_are_rejected_before_any_work(mo
     model, _ = pico.pair("gpt2")
     with pytest.raises(MissingExtra, match=r"needs the package bitsandbytes: pip install 'relexify\[bitsandbytes\]'"):
         check_trainable(model, replace(TRAINING, optimiser_state="8-bit"))
-    with pytest.raises(InputError, match="there is no optimiser_state '4-bit': choose one of float32, 8-bit"):
+    with pytest.raises(InputError, match="`optimiser_state=4-bit` is not possible: choose one of float32, 8-bit"):
         plan_stages(Training(optimiser_state="4-bit"))
     with pytest.raises(InputError, match="not possible with the optimiser lookahead"):
         plan_stages(Training(optimiser_state="paged", optimiser="lookahead"))

@@ -361,7 +361,7 @@ def _validate_evidence(
     if swapped >= max(10, 3 * found) or (not found and swapped):
         raise InputError(
             f"the columns of {name} look swapped: {found} of {len(lexicon)} entries fit the vectors as they are and "
-            f"{swapped} the other way round; load it with `swapped`"
+            f"{swapped} the other way round; swap them with `swapped` or `dictionary_swapped=true`"
         )
     if not found:
         raise EvidenceError(

@@ -171,6 +171,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     with _explained("tokenizer", name, local):
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False, local_files_only=local)
         _disable_dropout(name, tokenizer)
+        _drop_empty_roles(name, tokenizer)
         if (backend := getattr(tokenizer, "backend_tokenizer", None)) is not None:
             check_backend_growth(str(name), backend)
         try:
@@ -193,6 +194,14 @@ def _disable_dropout(name: str | Path, tokenizer: PreTrainedTokenizerFast) -> No
     if dropout := getattr(model, "dropout", None):
         model.dropout = None
         logger.warning("the tokenizer of %s uses BPE dropout (dropout = %g): turning it off", name, dropout)
+
+
+def _drop_empty_roles(name: str | Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Remove special tokens that are empty text, in place: transformers looks for the id of one without end."""
+    for role, token in dict(tokenizer.special_tokens_map).items():
+        if not str(token):
+            setattr(tokenizer, role, None)
+            logger.warning("the %s of the tokenizer of %s is empty text: leaving it out", role, name)
 
 
 def load_config(name: str | Path) -> PreTrainedConfig:

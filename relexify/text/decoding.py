@@ -81,7 +81,7 @@ def read_line_blocks(path: Path, longest: int) -> Iterator[bytes]:
         longest: The longest line that is accepted, in bytes.
 
     Raises:
-        InputError: The file is missing or damaged, or has a longer line.
+        InputError: The file is missing or damaged, has a longer line, or ends its lines with a carriage return alone.
     """
     pending: list[bytes] = []
     size, line_number = 0, 1
@@ -90,6 +90,8 @@ def read_line_blocks(path: Path, longest: int) -> Iterator[bytes]:
         if end:
             whole = b"".join([*pending, block[:end]])
             pending.clear()
+            if line_number == 1:
+                _check_line_ends(whole, path)
             yield whole
             size, line_number = 0, line_number + whole.count(b"\n")
         pending.append(block[end:])
@@ -100,6 +102,8 @@ def read_line_blocks(path: Path, longest: int) -> Iterator[bytes]:
                 "check that it is the right file, or split the line"
             )
     if last := b"".join(pending):
+        if line_number == 1:
+            _check_line_ends(last, path)
         yield last
 
 
@@ -147,6 +151,16 @@ def compression_of(path: Path) -> str:
     """Return the usual suffix of a file's compression, or an empty string if it is not compressed."""
     first_bytes = read_first_bytes(path)
     return next((name for name, magic in COMPRESSIONS.items() if first_bytes.startswith(magic)), "")
+
+
+def _check_line_ends(block: bytes, path: Path) -> None:
+    """Reject a file whose first lines would be read as one, because each ends with a carriage return alone."""
+    first, _, rest = block.partition(b"\n")
+    if not rest and first.removesuffix(b"\r").count(b"\r") > 1:
+        raise InputError(
+            f"{path} ends its lines with a carriage return alone, so it would be read as a single line: convert it "
+            "with `tr '\\r' '\\n'`"
+        )
 
 
 def _decompress(path: Path) -> Iterator[bytes]:

@@ -207,6 +207,17 @@ def test_a_template_that_repeats_a_text_is_rejected(folder: Path, size: str) -> 
         load_tokenizer(folder)
 
 
+@pytest.mark.parametrize("role", ["unk_token", "bos_token", "pad_token"])
+def test_a_special_token_that_is_empty_text_is_left_out_with_a_warning(
+    folder: Path, role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pico.edit_json(folder / "tokenizer_config.json", **{role: ""})
+    tokenizer = load_tokenizer(folder)
+    assert getattr(tokenizer, role) is None
+    assert getattr(tokenizer, f"{role}_id") is None
+    assert f"the {role} of the tokenizer of {folder} is empty text" in caplog.text
+
+
 @pytest.mark.parametrize("id", [10**9, 10**30, -1, "x"])
 @pytest.mark.parametrize("where", ["vocab", "added_tokens"])
 def test_a_token_id_that_tokenizers_would_abort_on_is_an_input_error(folder: Path, where: str, id: object) -> None:

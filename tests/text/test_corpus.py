@@ -226,6 +226,17 @@ def test_an_endless_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         list(Corpus.open(file))
 
 
+@pytest.mark.parametrize("end", ["", "\r", "\n", "\r\n"])
+def test_text_with_carriage_returns_alone_is_not_read_as_one_line(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(("ra ki\rlo mü\rra lo" + end).encode())
+    with pytest.raises(InputError, match=r"a carriage return alone.* convert it with `tr "):
+        list(Corpus.open(file))
+    for same in ("one \r line" + end, "one\r\ntwo\r\nthree" + end, "50%\r75%\r100%\ndone\nall"):
+        file.write_bytes(same.encode())
+        assert list(Corpus.open(file)), "a carriage return within a line is white space"
+
+
 def test_text_in_utf16_without_a_mark_is_recognised(tmp_path: Path) -> None:
     file = tmp_path / "wide.txt"
     file.write_text("some words\n" * 3, encoding="utf-16-le")

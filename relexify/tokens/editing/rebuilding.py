@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
+from relexify.errors import VocabularyError
 from relexify.tokens.vocabulary import backend_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-__all__ = ["rebuild", "renumber_special_tokens", "state_of"]
+__all__ = ["check_post_processor", "rebuild", "renumber_special_tokens", "state_of"]
 
 
 def state_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
@@ -24,7 +25,11 @@ def state_of(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 
 
 def rebuild(tokenizer: PreTrainedTokenizerFast, state: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """Return a copy of a tokenizer with another state; the ids in its post-processor are updated."""
+    """Return a copy of a tokenizer with another state; the ids in its post-processor are updated.
+
+    Raises:
+        VocabularyError: As `check_post_processor`, for the copy.
+    """
     rebuilt = copy.deepcopy(tokenizer)
     rebuilt._tokenizer = Tokenizer.from_str(json.dumps(state))
     renumber_special_tokens(rebuilt)
@@ -32,19 +37,51 @@ def rebuild(tokenizer: PreTrainedTokenizerFast, state: dict[str, Any]) -> PreTra
 
 
 def renumber_special_tokens(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Update the ids of the special tokens in the post-processor to those of the vocabulary."""
-    state = json.loads(backend_of(tokenizer).to_str())
-    _renumber(state["post_processor"], backend_of(tokenizer).token_to_id)
+    """Update the ids of the special tokens in the post-processor to those of the vocabulary.
+
+    Raises:
+        VocabularyError: As `check_post_processor`.
+    """
+    state = _renumbered(tokenizer)
     backend_of(tokenizer).post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
 
 
-def _renumber(component: object, id_of: Callable[[str], int | None]) -> None:
+def check_post_processor(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Validate that the vocabulary has all tokens that the post-processor puts around a text.
+
+    A tokenizer without them encodes text nevertheless, with the ids that its file names.
+
+    Raises:
+        VocabularyError: It lacks one.
+    """
+    _renumbered(tokenizer)
+
+
+def _renumbered(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    """Return the state of a tokenizer with the ids of its vocabulary in the post-processor."""
+    backend = backend_of(tokenizer)
+    state: dict[str, Any] = json.loads(backend.to_str())
+
+    def id_of(token: str) -> int:
+        if (id := backend.token_to_id(token)) is None:
+            raise VocabularyError(
+                f"the tokenizer puts {token!r} around a text, but its vocabulary has no such token: add it, or correct "
+                "the post_processor in tokenizer.json"
+            )
+        return id
+
+    _renumber(state["post_processor"], id_of)
+    return state
+
+
+def _renumber(component: object, id_of: Callable[[str], int]) -> None:
     """Update the ids of special tokens in a post-processor, including nested ones."""
     if not isinstance(component, dict):
         return
     for token in component.get("special_tokens", {}).values():
         token["ids"] = [id_of(name) for name in token["tokens"]]
-    for end in {"cls", "sep"} & component.keys():
-        component[end] = [component[end][0], id_of(component[end][0])]
+    for end in ("cls", "sep"):
+        if end in component:
+            component[end] = [component[end][0], id_of(component[end][0])]
     for processor in component.get("processors", []):
         _renumber(processor, id_of)

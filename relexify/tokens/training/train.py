@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 from relexify.errors import EvidenceError, InputError, check_number, first_line
 from relexify.progress import Advance, track
-from relexify.tokens.editing.rebuilding import renumber_special_tokens
+from relexify.tokens.editing.rebuilding import check_post_processor, renumber_special_tokens
 from relexify.tokens.forms import METASPACE, TokenizerFamily, spelling_of
 from relexify.tokens.training.wordpiece import train_wordpiece_like
 from relexify.tokens.vocabulary import LARGEST_VOCABULARY, AnyTokenizer, backend_of, vocabulary_of
@@ -46,7 +46,9 @@ def train_tokenizer_like(
     Raises:
         InputError: The vocabulary is too small for the special tokens and the alphabet.
         EvidenceError: The text is too short to train any vocabulary on.
+        VocabularyError: The post-processor needs a token that one of the vocabularies does not have.
     """
+    check_post_processor(like)
     smallest = check_vocabulary_size(like, vocab_size)
     spelling, added = vocabulary_of(like).spelling, _added_tokens(like)
     reserved = len(added) + (len(_BYTES) if spelling.byte_fallback else 0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tokenizers import processors
 
-from relexify.tokens import prune_tokenizer, vocabulary_of
+from relexify.errors import VocabularyError
+from relexify.tokens import prune_tokenizer, train_tokenizer_like, vocabulary_of
 from tests import pico
 from tests.tokens.editing.test_extension import LAYOUTS
 
@@ -31,6 +33,21 @@ def test_other_text_can_still_be_encoded(layout):
     pruned, _ = prune_tokenizer(LAYOUTS[layout](), lambda: USED)
     text = "überall 日本 quickly"
     assert pruned.decode(pruned(text, add_special_tokens=False).input_ids).strip() == text
+
+
+@pytest.mark.parametrize("kind", ["RoBERTa", "template"])
+def test_a_post_processor_with_tokens_that_the_vocabulary_lacks_is_rejected(kind):
+    source = pico.byte_level()
+    source.backend_tokenizer.post_processor = {
+        "RoBERTa": processors.RobertaProcessing(("</s>", 7), ("<s>", 8)),
+        "template": processors.TemplateProcessing(single="</s> $A", special_tokens=[("</s>", 7)]),
+    }[kind]
+    for change in (
+        lambda: prune_tokenizer(source, lambda: USED),
+        lambda: train_tokenizer_like(source, lambda: USED, 300),
+    ):
+        with pytest.raises(VocabularyError, match=r"puts '</?s>' around a text, but its vocabulary .*tokenizer\.json"):
+            change()
 
 
 def test_unused_tokens_are_gone_and_only_parts_of_used_ones_stay():

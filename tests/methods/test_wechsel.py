@@ -99,6 +99,14 @@ def test_subwords_from_words_equal_the_papers_sum():
             assert np.allclose(subwords.matrix[id], total / weight, atol=1e-5)
 
 
+def test_words_that_are_unknown_or_spelled_like_special_tokens_give_these_no_vector():
+    tokenizer = pico.wordpiece()
+    vectors = WordVectors(["river", "日本", "[MASK]"], np.eye(3, dtype=np.float32), np.array([3, 2, 1]))
+    subwords = subwords_from_words(tokenizer, vectors)
+    assert not subwords.covered[tokenizer.all_special_ids].any()
+    assert subwords.covered.any()
+
+
 def test_the_most_frequent_words_alone_cover_fewer_tokens():
     some, every = (
         subwords_from_words(TARGET_TOKENIZER, TARGET, top_words=3),

@@ -62,6 +62,12 @@ def test_growing_adds_no_link_between_two_units_that_both_have_one():
     assert square.points().tolist() == [[0, 0, 0], [0, 1, 1]]
 
 
+def test_of_two_links_of_one_unit_the_first_direction_has_precedence():
+    found = symmetrise(links((0, 1)), links((0, 0)), "grow-diag-final-and")
+    assert found.points().tolist() == [[0, 0, 1]]
+    assert symmetrise(links((0, 0)), links((1, 0)), "grow-diag-final-and").points().tolist() == [[0, 0, 0]]
+
+
 def test_lines_are_symmetrised_each_for_itself():
     first = Links.from_points(np.array([(0, 0, 0), (2, 0, 0), (2, 1, 1)]))
     second = Links.from_points(np.array([(1, 0, 0), (2, 0, 0), (2, 1, 2)]))

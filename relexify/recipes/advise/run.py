@@ -81,6 +81,27 @@ class RankedRun:
 
 
 @dataclass(frozen=True)
+class _Measured:
+    """What was measured without training; see `Advice`.
+
+    Attributes:
+        original: Bits per byte of the source model.
+        text: The held-out text under both tokenizers.
+        extended_tokens: Number of its tokens with an extended vocabulary, if there is one.
+        evidence: What the evidence says about the text.
+        left_out: Why runs were left out, by their name.
+        held_out_words: How often each method places held-out words next to their translations.
+    """
+
+    original: float
+    text: TextCoverage
+    extended_tokens: int | None
+    evidence: EvidenceWorth
+    left_out: Mapping[str, str]
+    held_out_words: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Advice:
     """What was measured, and what follows from it.
 
@@ -154,8 +175,8 @@ def run_advise(options: Advise) -> Advice:
     corpus, held_out = texts_of_trials(transfer.corpus, transfer.held_out, subsample)
     # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
     used = replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out))
-    measured, words = _measure(used, planned, corpus_bytes=size)
-    report = None
+    measured = _measure(used, planned)
+    words, report = measured.held_out_words, None
     if options.steps:
         runs = [run for run in planned if run.name not in measured.left_out]
         curves = _train_all(replace(options, transfer=transfer), runs, subsample)
@@ -168,7 +189,17 @@ def run_advise(options: Advise) -> Advice:
         ranked = [RankedRun(name, None, None, words[name]) for name in sorted(words, key=lambda name: -words[name])]
     else:
         raise _too_few_words()
-    return replace(measured, options=options, runs=tuple(ranked), report=report)
+    return Advice(
+        options=options,
+        runs=tuple(ranked),
+        original=measured.original,
+        text=measured.text,
+        extended_tokens=measured.extended_tokens,
+        corpus_bytes=size,
+        evidence=measured.evidence,
+        left_out=measured.left_out,
+        report=report,
+    )
 
 
 def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> dict[str, Curve]:
@@ -206,16 +237,12 @@ def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")
 
 
-def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[Advice, dict[str, float]]:
+def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
     """Build the rows of all runs, and measure everything that takes no training.
 
     Args:
         options: The advice, with the part of the text that it uses.
         runs: What to build.
-        corpus_bytes: Size of the whole text.
-
-    Returns:
-        The advice without its runs, and how often held-out words are found, by the name of the run.
 
     Raises:
         EvidenceError: As `run_advise`.
@@ -243,17 +270,14 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
     # A donor has a vocabulary of its own, in which other words are tokens.
     methods = [name for name in names if not METHODS[name].takes("donor")]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    measured = Advice(
-        options=options,
-        runs=(),
+    return _Measured(
         original=original,
         text=text,
         extended_tokens=extended,
-        corpus_bytes=corpus_bytes,
         evidence=measure_evidence(inputs, counts),
         left_out=left_out,
+        held_out_words=held_out_words(built),
     )
-    return measured, held_out_words(built)
 
 
 def _too_few_words() -> EvidenceError:

@@ -16,6 +16,7 @@ from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import normalise_rows
 from relexify.progress import track
+from relexify.systems.transfer.assessment.dictionary import share_closer_than_random
 from relexify.systems.transfer.initialisation import initialise
 from relexify.tokens import vocabulary_of
 
@@ -145,8 +146,6 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     embedding = inputs.embedding[: len(vocabulary_of(inputs.source))]
     mean = embedding.mean(axis=0)
     expected = normalise_rows(_centre_rows(meanings, words, embedding, mean))
-    offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), RANDOM_COMPARISONS))
-    others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
     reduced = replace(inputs.evidence, lexicon=kept)
     found = {}
     logger.info(
@@ -161,10 +160,9 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
                 if built.precomputed is not None:
                     _, of_words, of_ids = np.intersect1d(words, built.precomputed.ids, return_indices=True)
                     rows[of_words] = built.precomputed.vectors[of_ids] - mean
-                directions = normalise_rows(rows)
-                own = (directions * expected).sum(axis=1)[:, None]
-                other = np.einsum("nd,nkd->nk", directions, others)
-                found[method] = float(((own > other) + 0.5 * (own == other)).mean())
+                found[method] = share_closer_than_random(
+                    normalise_rows(rows), expected, expected, comparisons=RANDOM_COMPARISONS, seed=inputs.seed
+                )
             advance(1)
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from relexify.scoring import held_out_windows
-from relexify.systems.transfer.assessment.dictionary import related_translations
+from relexify.systems.transfer.assessment.dictionary import related_translations, share_closer_than_random
 from relexify.systems.transfer.assessment.start import (
     START_ENTRIES,
     BitextCheck,
@@ -385,6 +385,14 @@ def test_translations_are_related_if_the_spaces_agree_and_at_chance_if_they_are_
     assert related_translations(words, meanings, seed=0) > 0.7
     shuffled = related_translations(words, generator.permutation(meanings), seed=0)
     assert abs(shuffled - 0.5) < 3 / np.sqrt(12 * 500)
+
+
+def test_a_row_is_compared_with_others_and_never_with_itself_and_equal_cosines_count_half():
+    rows = np.eye(3)
+    options = {"comparisons": 40, "seed": 0}
+    assert share_closer_than_random(rows, rows, rows, **options) == 1
+    assert share_closer_than_random(rows, rows[[1, 2, 0]], rows, **options) == 0.5  # every cosine is 0
+    assert share_closer_than_random(rows, -rows, rows, **options) == 0
 
 
 def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():

@@ -1,4 +1,4 @@
-"""What evidence is worth, measured without training."""
+"""Measure how useful evidence is, without training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 HELD_OUT_SHARE = 10
 """One target word in this many is held out."""
 FEWEST_HELD_OUT_WORDS = 30
-"""With fewer held-out words, the share of those that are found is too noisy."""
+"""Held-out words that a ranking needs; with fewer, the share that is found is too noisy."""
 RANDOM_COMPARISONS = 50
 """Other words that each held-out word is compared with."""
 DICTIONARY_PARTS = (0.25, 0.5, 1.0)
@@ -125,8 +125,8 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     """Measure how well methods place words whose translations they are not given.
 
     For each method, this is how often the row of a held-out word is closer to the mean row of its own translations than
-    to that of another held-out word's, by cosine: 0.5 is chance. Rows of words that are spelled alike in both
-    languages count too.
+    to the mean row of another held-out word's translations, by cosine: 0.5 is chance. Rows of words that are spelled
+    alike in both languages count too.
 
     Args:
         inputs_by_method: What each method is built from; they differ in the options of the methods.

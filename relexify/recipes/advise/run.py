@@ -112,7 +112,7 @@ class Advice:
         text: The held-out text under both tokenizers.
         extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
             without text in the model's language.
-        corpus_bytes: Size of the whole text, of which the trainings may use a part.
+        corpus_bytes: Size of the whole text; the trainings may use a part of it.
         evidence: What the evidence is worth.
         left_out: Runs that cannot be built from the evidence, and why.
         report: The folder with tables and curves of the trainings; None if nothing was trained.
@@ -229,7 +229,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
 
 
 def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
-    """Return a sentence that names the methods to try, and those that are added only to compare with."""
+    """Return a sentence that names the methods to try, and the ones that are only added for comparison."""
     work = f"{count_of(len(runs), 'method')}, "
     work += f"each trained for {count_of(options.steps, 'step')}" if options.steps else "not trained"
     added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]

@@ -72,7 +72,7 @@ class Curve:
 
     @property
     def by_language(self) -> dict[str, Curve]:
-        """The curve of each language, that of the target language first; with one language, this one, named ''."""
+        """The curve of each language, the target language first; with one language, this one, named ''."""
         return {
             name: Curve(tuple(replace(point, bits_per_byte=(point.by_language or {})[name]) for point in self.points))
             for name in reversed(list(self.first.by_language or ()))

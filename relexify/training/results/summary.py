@@ -48,7 +48,7 @@ class TrainingVerdict:
 
 
 def judge_training(curve: Curve, selected: int, *, new_text_steps: int = 0) -> TrainingVerdict:
-    """Judge a training by its scores on held-out text; with two languages, by those of the target language.
+    """Judge a training by its scores on held-out text; with two languages, by the target language.
 
     Args:
         curve: The scores.

@@ -1,6 +1,6 @@
 """Commands as they are typed: the options of each verb, by the keys of recipes, and values for `--set`.
 
-The options that a verb has are listed here and nowhere else; a test compares them with those of the command line.
+The options of a verb are listed here and nowhere else; a test compares them with the command line.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def transfer_arguments(command: Mapping[str, Any], *, as_advice: bool = False) -
         as_advice: Return them for `relexify advise`, which chooses the method, and has no option for some of them.
     """
     changed = _changed(command, command_of(Transfer(command["model"], Path(), "")))
-    changed |= changed.pop("options", {})  # a recipe has the method's own options beside the others
+    changed |= changed.pop("options", {})  # a recipe has the method's own options next to the others
     method, options, flags = changed.pop("method", Transfer.method), ADVISE_OPTIONS, []
     if not as_advice:
         options = TRANSFER_OPTIONS

@@ -34,7 +34,7 @@ class Reach:
 
     Attributes:
         run: The run that reaches the score.
-        target: The run whose score is to be reached, that of the model that it keeps.
+        target: The run whose score is to be reached: the score of the model that it keeps.
         step: Where it is reached, interpolated between two scores; None if never.
         factor: Tokens that the target has seen, up to the model that it keeps, divided by those that this run has seen
             then; None if the score is never reached, or is reached without training.
@@ -70,7 +70,7 @@ class Comparison:
         title: The title of the report.
         curves: One curve for each seed of every run, by the run's name, in the order of the tables.
         notes: Further facts (machine, model, …), as plain data for json.
-        tasks: The scores on tasks, by the run's name; those of all seeds in one list.
+        tasks: The scores on tasks, by the run's name; one list for all seeds.
         keeps_best: Whether every seed keeps its best model instead of its last one.
         earlier: If models were trained twice, the curves of the first training, as in `curves`. For bilingual models,
             that is the target language trained alone.

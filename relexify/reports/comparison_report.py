@@ -102,7 +102,7 @@ def _remarks_on_steps(comparison: Comparison) -> list[str]:
                 f"{comparison.mean_curve(run).last.step:,}, the last that all of them have.\n"
             )
     if comparison.keeps_best:
-        remarks.append("Each seed keeps the model with its best score, and its results are those of that model.\n")
+        remarks.append("Each seed keeps the model with its best score, and has the results of this model.\n")
         for run, seeds in comparison.curves.items():
             best = [curve.best.step for curve in seeds]
             if len(set(best)) > 1:

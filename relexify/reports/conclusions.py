@@ -71,7 +71,7 @@ def is_close(difference: float) -> bool:
 def _conclude_best(comparison: Comparison, best: str, second: str) -> Conclusion:
     """Say which run is the best, unless it has seen too little text, or the next one is too close."""
     first, next_best = comparison.kept(best), comparison.kept(second)
-    scores = f"Its score is {first.mean:.3f} bits per byte, that of {second}, the next, {next_best.mean:.3f}."
+    scores = f"Its score is {first.mean:.3f} bits per byte; the next, {second}, has {next_best.mean:.3f}."
     tokens = min(comparison.mean_curve(run).last.tokens for run in (best, second))
     if tokens < FEWEST_TOKENS:
         return Conclusion(
@@ -108,7 +108,7 @@ def _may_be_chance(first: Statistic, second: Statistic) -> bool:
 
 
 def _conclude_differences(comparison: Comparison) -> list[Conclusion]:
-    """Say which settings the methods decided differently, so that the runs differ in more than their rows."""
+    """Say which settings differ between runs because their methods decide them."""
     found = []
     for key in comparison.different_settings():
         name = key.rpartition(".")[2].replace("_", " ")
@@ -120,8 +120,8 @@ def _conclude_differences(comparison: Comparison) -> list[Conclusion]:
                 f"Not all runs have the {name}.",
                 (
                     f"{', '.join(have)} {'has' if len(have) == 1 else 'have'} it, {', '.join(lack)} "
-                    f"{'does' if len(lack) == 1 else 'do'} not, as their methods are defined, and a part of the "
-                    "difference is due to it, above all before training.",
+                    f"{'does' if len(lack) == 1 else 'do'} not, because their methods are defined like this.",
+                    "A part of the difference is due to it, above all before training.",
                     f"With {key}=true (--set), all runs have it; choose another output for them.",
                 ),
             )

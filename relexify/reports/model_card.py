@@ -78,7 +78,7 @@ def render_card(folder: Path, repository: str | None = None) -> str:
     if prompt := notes.get("system_prompt"):
         parts += [
             "## Chat\n",
-            f"The chat template is that of the source model. It begins every chat without a system message with the "
+            f"The chat template comes from the source model. It begins every chat without a system message with the "
             f"prompt “{plain_text(prompt)}”, in the language of the source model: pass a system message in the target "
             "language, or edit `chat_template.jinja`.\n",
         ]

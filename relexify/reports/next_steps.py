@@ -90,7 +90,7 @@ def after_transfer(
         pruning = ["relexify", "prune", command["model"], f"{model}-pruned"]
         pruning += repeated_option("--corpus", command.get("corpus"))
         return [
-            NextStep(f"use {command['model']} as it is"),
+            NextStep(f"use {command['model']} without a transfer"),
             _train_first(folder, command["model"], f"{model}-trained", command),
             NextStep("remove the tokens that the text does not have", [shlex.join(pruning)], link="or"),
         ]
@@ -169,7 +169,7 @@ def _train_first(folder: Path, model: str, output: str, command: Mapping[str, An
 
     Args:
         folder: The folder of the transferred model, whose inner parameters limit the length of sequences.
-        model: The model to train: that one, another transfer, or the source model.
+        model: The model to train: the transferred model, a repaired transfer, or the source model.
         output: The folder of the trained model.
         command: The options of the transfer.
     """

@@ -119,7 +119,7 @@ def saved_figure(path: str | Path, width: float, height: float) -> Iterator[Figu
     It has the same settings on every machine; the user's matplotlib settings are restored.
 
     Raises:
-        InputError: The name is not that of a picture.
+        InputError: It is not the name of a picture.
         MissingExtra: matplotlib is not installed.
     """
     kind = Path(path).suffix.lower()

@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 def push(folder: str | Path, repository: str, *, private: bool = False, rewrite_card: bool = False) -> str:
     """Upload a model with its card and its report to the Hub, as one commit.
 
-    The token is that of `hf auth login`, or `HF_TOKEN`. A graft is checked first. A card that was edited since relexify
-    wrote it is uploaded as it is. Files that were added to the folder are uploaded too, except hidden ones.
+    The token comes from `hf auth login` or `HF_TOKEN`. A graft is checked first. A card that was edited since relexify
+    wrote it is uploaded unchanged. Files that were added to the folder are uploaded too, except hidden ones.
 
     Args:
         folder: A folder that `transfer`, `train` or another verb wrote.
@@ -107,7 +107,7 @@ def _write_card(folder: Path, repository: str, *, rewrite: bool) -> str:
     path = folder / CARD
     write_documents(folder, leave_out=[CARD])
     if rewrite or not is_edited(path):
-        # Others load it by this name, not by that of the folder.
+        # Others load it by this name, not by the name of the folder.
         card = render_card(folder, repository)
         try:
             write_document(path, card)
@@ -122,7 +122,7 @@ def _write_card(folder: Path, repository: str, *, rewrite: bool) -> str:
     except ValueError as error:
         raise InputError(f"{path} is not text in UTF-8: save it as UTF-8, or pass `rewrite_card`") from error
     logger.warning(
-        "%s was edited since relexify wrote it, and is uploaded as it is; to replace it by a new one, pass "
+        "%s was edited since relexify wrote it, and is uploaded unchanged; to replace it by a new one, pass "
         "`rewrite_card`",
         path,
     )

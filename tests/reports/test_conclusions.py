@@ -14,7 +14,7 @@ from tests.reports.curves import FAST, SLOW, compare
 def test_the_best_run_is_named_if_the_others_are_far_behind():
     (best,) = conclude(compare(slow=SLOW, fast=FAST))
     assert best.kind == "good"
-    assert best.text.startswith("fast is the best. Its score is 1.200 bits per byte, that of slow, the next, 1.800.")
+    assert best.text.startswith("fast is the best. Its score is 1.200 bits per byte; the next, slow, has 1.800.")
 
 
 def test_nothing_is_concluded_from_few_tokens():

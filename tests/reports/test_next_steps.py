@@ -79,13 +79,13 @@ MADE = {"model": "gpt2", "corpus": ["a.txt", "b.txt"], "dictionary": "d.tsv", "m
         (
             {"vocab_size": 300},
             {"vocab_size": "32000"},
-            "Next, transfer it with a larger vocabulary:",
+            "transfer it with a larger vocabulary",
             "--dictionary d.tsv --vocab-size 32000 --method blend",
         ),
         (  # with a donor that the method does not use, the vocabulary is trained all the same
             {"vocab_size": 300, "donor": "bert"},
             {"vocab_size": "32000"},
-            "Next, transfer it with a larger vocabulary:",
+            "transfer it with a larger vocabulary",
             "--dictionary d.tsv --donor bert --vocab-size 32000 --method blend",
         ),
     ],
@@ -127,7 +127,7 @@ def test_where_no_transfer_is_needed_the_model_itself_is_trained_or_pruned(monke
     first, training, pruning = after_transfer(
         Path("x/en"), {"provenance": {"command": MADE}, "verdict": verdict}, name=Path("en")
     )
-    assert first.sentence("Next,") == "Next, use gpt2 as it is."
+    assert first.sentence("Next,") == "Next, use gpt2 without a transfer."
     assert first.commands == ()
     assert training.commands == ["relexify train gpt2 en-trained --corpus a.txt --corpus b.txt"]
     assert pruning.sentence() == "Or remove the tokens that the text does not have:"

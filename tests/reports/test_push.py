@@ -172,7 +172,7 @@ def test_an_edited_card_is_kept_and_reported_unless_it_is_to_be_rewritten(hub, f
     caplog.clear()
     rx.push(folder, "jane/other")
     assert hub.files["README.md"].decode() == edited == (folder / "README.md").read_text()
-    assert "was edited since relexify wrote it, and is uploaded as it is" in caplog.text
+    assert "was edited since relexify wrote it, and is uploaded unchanged" in caplog.text
     assert "does not contain jane/other, the name by which others load the model" in caplog.text
     caplog.clear()
     rx.push(folder, "jane/model", rewrite_card=True)

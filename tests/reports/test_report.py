@@ -54,7 +54,7 @@ def test_seeds_that_ended_at_different_steps_are_reported(tmp_path):
 def test_a_report_says_that_best_models_count(tmp_path):
     write_report(compare(run=[WORSE, FAST], slow=SLOW, keeps_best=True), tmp_path)
     text = (tmp_path / "comparison.md").read_text()
-    assert "Each seed keeps the model with its best score, and its results are those of that model." in text
+    assert "Each seed keeps the model with its best score, and has the results of this model." in text
     assert "The seeds of run are at their best at the steps 50, 100." in text
     assert "## Steps to reach another run's best" in text
 

@@ -1,4 +1,4 @@
-"""What evidence is worth, measured without training."""
+"""Measure how useful evidence is, without training."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from relexify.methods.parts.aligned import aligned_tokens
 from relexify.methods.parts.translations import translations
 from relexify.neighbours import normalise_rows
 from relexify.progress import track
+from relexify.systems.transfer.assessment.dictionary import share_closer_than_random
 from relexify.systems.transfer.initialisation import initialise
 from relexify.tokens import vocabulary_of
 
@@ -37,7 +38,7 @@ __all__ = [
 HELD_OUT_SHARE = 10
 """One target word in this many is held out."""
 FEWEST_HELD_OUT_WORDS = 30
-"""With fewer held-out words, the share of those that are found is too noisy."""
+"""Held-out words that a ranking needs; with fewer, the share that is found is too noisy."""
 RANDOM_COMPARISONS = 50
 """Other words that each held-out word is compared with."""
 DICTIONARY_PARTS = (0.25, 0.5, 1.0)
@@ -124,8 +125,8 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     """Measure how well methods place words whose translations they are not given.
 
     For each method, this is how often the row of a held-out word is closer to the mean row of its own translations than
-    to that of another held-out word's, by cosine: 0.5 is chance. Rows of words that are spelled alike in both
-    languages count too.
+    to the mean row of another held-out word's translations, by cosine: 0.5 is chance. Rows of words that are spelled
+    alike in both languages count too.
 
     Args:
         inputs_by_method: What each method is built from; they differ in the options of the methods.
@@ -145,8 +146,6 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
     embedding = inputs.embedding[: len(vocabulary_of(inputs.source))]
     mean = embedding.mean(axis=0)
     expected = normalise_rows(_centre_rows(meanings, words, embedding, mean))
-    offsets = np.random.default_rng(inputs.seed).integers(1, len(words), (len(words), RANDOM_COMPARISONS))
-    others = expected[(np.arange(len(words))[:, None] + offsets) % len(words)]
     reduced = replace(inputs.evidence, lexicon=kept)
     found = {}
     logger.info(
@@ -161,10 +160,9 @@ def held_out_words(inputs_by_method: Mapping[str, Inputs]) -> dict[str, float]:
                 if built.precomputed is not None:
                     _, of_words, of_ids = np.intersect1d(words, built.precomputed.ids, return_indices=True)
                     rows[of_words] = built.precomputed.vectors[of_ids] - mean
-                directions = normalise_rows(rows)
-                own = (directions * expected).sum(axis=1)[:, None]
-                other = np.einsum("nd,nkd->nk", directions, others)
-                found[method] = float(((own > other) + 0.5 * (own == other)).mean())
+                found[method] = share_closer_than_random(
+                    normalise_rows(rows), expected, expected, comparisons=RANDOM_COMPARISONS, seed=inputs.seed
+                )
             advance(1)
     return found
 

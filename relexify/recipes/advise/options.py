@@ -17,7 +17,7 @@ from relexify.training.plan import plan_stages
 __all__ = ["BASELINE", "DEFAULT", "Advise", "planned_runs"]
 
 DEFAULT = "blend"
-"""The method that combines all kinds of evidence: what it loses without one of them is what that one is worth."""
+"""The method that combines all kinds of evidence: its loss without one kind measures the use of that kind."""
 BASELINE = "random"
 """The method without evidence that others are compared with."""
 
@@ -66,7 +66,7 @@ def planned_runs(options: Advise) -> tuple[Run, ...]:
     for name in options.methods:
         validate_transfer(with_method(transfer, name))
     names = tuple(dict.fromkeys(options.methods)) or tuple(name for name in METHODS if _applies(name, transfer))
-    # What a kind of evidence is worth is measured by training alone.
+    # Only training measures how useful a kind of evidence is.
     left_out = given_translations(transfer) if options.steps and DEFAULT in names else []
     return (
         *(Run(name, name) for name in names),

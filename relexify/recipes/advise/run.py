@@ -82,6 +82,27 @@ class RankedRun:
 
 
 @dataclass(frozen=True)
+class _Measured:
+    """What was measured without training; see `Advice`.
+
+    Attributes:
+        original: Bits per byte of the source model.
+        text: The held-out text under both tokenizers.
+        extended_tokens: Number of its tokens with an extended vocabulary, if there is one.
+        evidence: What the evidence says about the text.
+        left_out: Why runs were left out, by their name.
+        held_out_words: How often each method places held-out words next to their translations.
+    """
+
+    original: float
+    text: TextCoverage
+    extended_tokens: int | None
+    evidence: EvidenceWorth
+    left_out: Mapping[str, str]
+    held_out_words: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Advice:
     """What was measured, and what follows from it.
 
@@ -92,7 +113,7 @@ class Advice:
         text: The held-out text under both tokenizers.
         extended_tokens: Number of its tokens if the model's own tokenizer is extended instead of replaced; None
             without text in the model's language.
-        corpus_bytes: Size of the whole text, of which the trainings may use a part.
+        corpus_bytes: Size of the whole text; the trainings may use a part of it.
         evidence: What the evidence is worth.
         left_out: Runs that cannot be built from the evidence, and why.
         report: The folder with tables and curves of the trainings; None if nothing was trained.
@@ -155,8 +176,8 @@ def run_advise(options: Advise) -> Advice:
     corpus, held_out = texts_of_trials(transfer.corpus, transfer.held_out, subsample)
     # The evidence first: it takes a minute, and its messages say what is wrong before anything is trained.
     used = replace(options, transfer=replace(transfer, corpus=corpus, held_out=held_out))
-    measured, words = _measure(used, planned, corpus_bytes=size)
-    report = None
+    measured = _measure(used, planned)
+    words, report = measured.held_out_words, None
     if options.steps:
         runs = [run for run in planned if run.name not in measured.left_out]
         curves = _train_all(replace(options, transfer=transfer), runs, subsample)
@@ -169,7 +190,17 @@ def run_advise(options: Advise) -> Advice:
         ranked = [RankedRun(name, None, None, words[name]) for name in sorted(words, key=lambda name: -words[name])]
     else:
         raise _too_few_words()
-    return replace(measured, options=options, runs=tuple(ranked), report=report)
+    return Advice(
+        options=options,
+        runs=tuple(ranked),
+        original=measured.original,
+        text=measured.text,
+        extended_tokens=measured.extended_tokens,
+        corpus_bytes=size,
+        evidence=measured.evidence,
+        left_out=measured.left_out,
+        report=report,
+    )
 
 
 def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> dict[str, Curve]:
@@ -199,7 +230,7 @@ def _train_all(options: Advise, runs: Sequence[Run], subsample: int | None) -> d
 
 
 def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
-    """Return a sentence that names the methods to try, and those that are added only to compare with."""
+    """Return a sentence that names the methods to try, and the ones that are only added for comparison."""
     work = f"{count_of(len(runs), 'method')}, "
     work += f"each trained for {count_of(options.steps, 'step')}" if options.steps else "not trained"
     added = [run.name for run in runs if run.without or (run.name == BASELINE and BASELINE not in options.methods)]
@@ -207,16 +238,12 @@ def _describe_plan(options: Advise, runs: Sequence[Run]) -> str:
     return f"{work}: {tried}" + (f"; to compare with, {', '.join(added)}" if added else "")
 
 
-def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[Advice, dict[str, float]]:
+def _measure(options: Advise, runs: Sequence[Run]) -> _Measured:
     """Build the rows of all runs, and measure everything that takes no training.
 
     Args:
         options: The advice, with the part of the text that it uses.
         runs: What to build.
-        corpus_bytes: Size of the whole text.
-
-    Returns:
-        The advice without its runs, and how often held-out words are found, by the name of the run.
 
     Raises:
         EvidenceError: As `run_advise`.
@@ -244,17 +271,14 @@ def _measure(options: Advise, runs: Sequence[Run], corpus_bytes: int) -> tuple[A
     # A donor has a vocabulary of its own, in which other words are tokens.
     methods = [name for name in names if not METHODS[name].takes("donor")]
     built = {name: replace(inputs, options=method_options(replace(transfer, method=name))) for name in methods}
-    measured = Advice(
-        options=options,
-        runs=(),
+    return _Measured(
         original=original,
         text=text,
         extended_tokens=extended,
-        corpus_bytes=corpus_bytes,
         evidence=measure_evidence(inputs, counts),
         left_out=left_out,
+        held_out_words=held_out_words(built),
     )
-    return measured, held_out_words(built)
 
 
 def _too_few_words() -> EvidenceError:

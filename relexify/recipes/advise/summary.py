@@ -1,4 +1,4 @@
-"""Advice in words and tables: the ranking, what the evidence is worth, and what is worth acquiring."""
+"""Advice in words and tables: the ranking, how useful the evidence is, and which evidence to acquire."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _worth_acquiring(advice: Advice) -> list[str]:
     if evidence.aligned_share is not None:
         found.append(f"Parallel text: it has translations of {evidence.aligned_share:.0%} of the tokens of the text.")
     elif transfer.bitext is None:
-        found.append("There is no parallel text (`bitext`), so what it would be worth was not measured.")
+        found.append("There is no parallel text (`bitext`), so its use was not measured.")
     if transfer.source_corpus is None and transfer.source_vectors is None and not evidence.dictionary:
         found.append(
             "Without a dictionary, text in the model's language (`source_corpus`) lets methods with word vectors align "

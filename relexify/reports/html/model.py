@@ -176,7 +176,7 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
                 f'<div class="tokens {side}">{title}<p dir="auto">{chips}{" …" if sample.is_cut else ""}</p></div>'
             )
         blocks.append(f'<div class="sentence">{"".join(rows)}</div>')
-    # Below the first sentence that has a raised number, which may be one of those that are shown on demand.
+    # Below the first sentence that has a raised number; it may be shown only on demand.
     raised = [any(tokens > 1 for _, tokens in (*sample.source, *sample.target)) for sample in samples]
     if any(raised):
         blocks[raised.index(True)] += hint("A raised number is the number of tokens that one character takes.")
@@ -187,7 +187,7 @@ def _sentences(samples: Sequence[SegmentedLine]) -> str:
 
 
 def _scores(notes: Notes, start: Start | None, *, is_trained: bool) -> str:
-    """Return the scores of the transfer, after its verdict if the summary has only that of a training."""
+    """Return the scores of the transfer, after its verdict if the summary only has the verdict on a training."""
     if start is None:
         return ""
     verdict = _transfer_verdict(start) if is_trained and not recall_poor_start(notes) else ""

@@ -24,7 +24,7 @@ _ORIGINS = {
 }
 _EXPLAINED = {
     "special": "the embedding of the special token with the same role",
-    "copied": "the row of the same source token, as it is",
+    "copied": "the row of the same source token, unchanged",
     "mixed": "a weighted mean of source tokens that the evidence says are related",
     "pieces": "the mean of the source tokens that spell it",
     "precomputed": "neither copied nor mixed; relexify methods says how",

@@ -107,13 +107,13 @@ def _describe_tokenizer(options: Transfer, source: PreTrainedTokenizerFast) -> s
     """Say which tokenizer the result has.
 
     Raises:
-        InputError: There is no such tokenizer, or a vocabulary like that of the model cannot have the requested size.
+        InputError: There is no such tokenizer, or a vocabulary like the model's cannot have the requested size.
     """
     choice = choose_tokenizer(options)
     if choice.origin == "extended":
         return f"the model's own, with {count_of(options.added_tokens, 'token')} added"
     if choice.name is not None:
-        return f"that of {choice.name}, {len(load_tokenizer(choice.name)):,} tokens"
+        return f"the tokenizer of {choice.name}, {len(load_tokenizer(choice.name)):,} tokens"
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     return f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"

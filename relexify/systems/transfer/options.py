@@ -202,7 +202,7 @@ def without_evidence(options: Transfer, names: Sequence[str]) -> Transfer:
 
 
 def unused_options(method: Method, *, keep_source: bool = False) -> tuple[str, ...]:
-    """Return the names of the options with evidence that a method does not use.
+    """Return the evidence options that a method ignores.
 
     Args:
         method: The method.

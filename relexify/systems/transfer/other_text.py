@@ -1,4 +1,4 @@
-"""Whether a model is trained on text in another language than that of its transfer, by the length of its tokens."""
+"""Recognise a training on text in another language than the transfer, by the number of tokens per byte."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def warn_about_other_text(model: str | Path, corpus: TextSource) -> None:
-    """Warn if a text seems to be in another language than that of the transfer that a model comes from.
+    """Warn if a text seems to be in another language than the text of the transfer that a model comes from.
 
     Args:
         model: As for `load_tokenizer`.
@@ -48,7 +48,7 @@ def warn_about_other_text(model: str | Path, corpus: TextSource) -> None:
 
 
 def describe_other_text(notes: Mapping[str, Any], curve: Curve) -> str:
-    """Say why the text of a training seems to be in another language than that of the transfer; empty if it does not.
+    """Say why the text of a training seems to be in another language than the transfer; empty if it does not.
 
     Args:
         notes: `relexify.json` of the trained model.
@@ -61,7 +61,7 @@ def describe_other_text(notes: Mapping[str, Any], curve: Curve) -> str:
 
 
 def _compare(start: Start, here: float) -> str:
-    """Say that a text has far more tokens per byte than that of the transfer, if it does."""
+    """Say that a text has far more tokens per byte than the text of the transfer; empty if it has not."""
     text = start.text
     if text is None or here < OTHER_LANGUAGE_LENGTH_RATIO * text.target_tokens / max(1, text.bytes):
         return ""

@@ -199,7 +199,7 @@ class _Source:
 
 
 def _load_source(options: Transfer, evidence: Evidence) -> _Source:
-    """Load the source model, and validate at once whatever would otherwise fail after hours of work.
+    """Load the source model, and validate everything that would otherwise fail after hours of work.
 
     Raises:
         InputError: There is no such model or tokenizer, or the model has NaN, or the vocabulary is too small.
@@ -230,7 +230,7 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
 
 
 def _check_embedding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str) -> None:
-    """Validate that the embedding is not zero, and warn if many tokens are: what is mixed from them is too small.
+    """Validate that the embedding is not zero, and warn if many rows are: rows mixed from them are too small.
 
     Raises:
         InputError: All rows are zero.
@@ -269,7 +269,7 @@ def _add_prior(options: Transfer, grafted: Graft, sampled: SampledText, shortage
     Args:
         options: The transfer.
         grafted: Its result, which is changed.
-        sampled: Its text, with that of the prior.
+        sampled: Its text, which has the text of the prior.
         shortage: Why the result cannot be run, as `memory_shortage` says it; None if it can.
     """
     if shortage is not None:

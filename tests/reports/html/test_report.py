@@ -501,7 +501,7 @@ def _compared(**values):
 def test_a_run_that_diverges_is_named_and_does_not_flatten_the_other_curves():
     calm, close = {0: 3.0, 10: 2.0, 20: 1.5}, {0: 3.2, 10: 2.1, 20: 1.7}
     page = _compared(calm=calm, close=close, wild={0: 3.0, 10: 90.0, 20: 40.0}, lost={0: 3.0, 20: float("nan")})
-    assert "<b>calm is the best.</b> Its score is 1.500 bits per byte, that of close, the next, 1.700." in page
+    assert "<b>calm is the best.</b> Its score is 1.500 bits per byte; the next, close, has 1.700." in page
     assert "<b>wild got worse in training.</b> It starts with 3.000 bits per byte and ends with 40.000" in page
     assert "<b>lost diverged.</b>" in page
     assert "larger values are at the upper edge" in page
@@ -520,7 +520,7 @@ def test_only_the_headline_of_a_remark_is_bold_whatever_the_sentences_begin_with
     }
     settings = {"v1. Blend": {"transfer.unigram_prior": False}, "fvt": {"transfer.unigram_prior": True}}
     page = render_comparison(Comparison("runs", curves, settings=settings))
-    assert "<b>Not all runs have the unigram prior.</b> fvt has it, v1. Blend does not," in page
+    assert '<b>Not all runs have the unigram prior.</b> <span class="item">fvt has it, v1. Blend does not,' in page
     assert "<b>v1. Blend is the best.</b> Its score is 1.000" in page
 
 

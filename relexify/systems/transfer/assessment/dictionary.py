@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from relexify.methods.inputs import Inputs
     from relexify.mixture import Mixture
 
-__all__ = ["assess_dictionary", "example_entries", "related_translations"]
+__all__ = ["assess_dictionary", "example_entries", "related_translations", "share_closer_than_random"]
 
 _LONGEST_EXAMPLE = 40
 RANDOM_WORDS = 20
@@ -69,14 +69,31 @@ def related_translations(words: np.ndarray, meanings: np.ndarray, *, seed: int) 
         meanings: Vectors of their meanings, in another space [n × e].
         seed: Random seed.
     """
-    count = len(words)
-    neighbours = nearest_others(words, words, 1, own=np.arange(count))[0][:, 0]
-    # An offset of 1 … n - 1, so that no word is compared with itself.
-    offsets = np.random.default_rng(seed).integers(1, count, (count, RANDOM_WORDS))
-    others = (np.arange(count)[:, None] + offsets) % count
+    neighbours = nearest_others(words, words, 1, own=np.arange(len(words)))[0][:, 0]
     rows = normalise_rows(meanings)
-    near = (rows * rows[neighbours]).sum(axis=1)[:, None]  # cosines with the neighbour's meaning [n × 1]
-    far = np.einsum("nd,nkd->nk", rows, rows[others])  # with those of random words [n × RANDOM_WORDS]
+    return share_closer_than_random(rows, rows[neighbours], rows, comparisons=RANDOM_WORDS, seed=seed)
+
+
+def share_closer_than_random(
+    rows: np.ndarray, expected: np.ndarray, others: np.ndarray, *, comparisons: int, seed: int
+) -> float:
+    """Return how often a row is closer to its expected row than to a random one, by cosine; 0.5 is chance.
+
+    Equal cosines count as one half.
+
+    Args:
+        rows: Unit vectors of words [n × d].
+        expected: The unit vector that each should be close to [n × d].
+        others: Unit vectors of the same words; each word is compared with random other words [n × d].
+        comparisons: Random words that each word is compared with.
+        seed: Random seed.
+    """
+    count = len(rows)
+    # An offset of 1 … n - 1, so that no word is compared with itself.
+    offsets = np.random.default_rng(seed).integers(1, count, (count, comparisons))
+    drawn = others[(np.arange(count)[:, None] + offsets) % count]
+    near = (rows * expected).sum(axis=1)[:, None]  # [n × 1]
+    far = np.einsum("nd,nkd->nk", rows, drawn)  # [n × comparisons]
     return float(((near > far) + 0.5 * (near == far)).mean())
 
 

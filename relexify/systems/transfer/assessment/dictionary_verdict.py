@@ -28,8 +28,8 @@ bits, 3 MB of text and 16,000 tokens, correct dictionaries have 0.617 (Swahili),
 less. With 0.3 MB of Swahili, it is 0.561, 0.514 and 0.481. A correct dictionary may have less than this with little
 text: 0.527 with 1.5 MB of Uyghur."""
 LEAST_TRANSLATED_TEXT = 0.05
-"""Share of the text that a dictionary for its language translates at least, unless it is small; those of other
-languages match 2 to 4 %, by names and short words, and the method then guesses the other tokens from these few."""
+"""Share of the text that a dictionary for its language translates at least, unless it is small. A dictionary for
+another language matches 2 to 4 %, by names and short words, and the method then guesses all other tokens from these."""
 LEAST_TRANSLATED_TEXT_UNMATCHED = 0.12
 """As `LEAST_TRANSLATED_TEXT`, for a dictionary whose entries hardly match (`LEAST_MATCHING_SHARE`) and whose
 translations could not be tested: dictionaries for three other languages together translate 6.5 % of a Swahili text,
@@ -39,7 +39,7 @@ LARGE_DICTIONARY_ENTRIES = 5_000
 LEAST_MATCHING_SHARE, FEWEST_FREQUENT_ENTRIES = 0.05, 20
 """Share of the entries with a frequent source word whose target word is a token, if a dictionary is for the language,
 and the fewest such entries for which this is tested. With dictionaries from Wiktionary, 1 MB of text and 16,000
-tokens, it is 0.32 in Swahili, 0.12 in German and 0.50 in Uyghur, and with those of other languages 0.019 or less. It is
+tokens, it is 0.32 in Swahili, 0.12 in German and 0.50 in Uyghur; for another language, it is 0.019 or less. It is
 only 0.024 in Chinese, whose dictionary has many rare synonyms, but covers far more of the text than
 `LEAST_TRANSLATED_TEXT`."""
 ENOUGH_CORPUS_BYTES = 3_000_000
@@ -136,15 +136,15 @@ def describe_useless_dictionary(check: DictionaryCheck) -> tuple[str, ...]:
 def _looks_random(check: DictionaryCheck) -> bool:
     """Whether translations are related no more often than by chance, and less often than in any sound dictionary.
 
-    With few words, a sound one may be within the error of chance too: that of Uyghur has 0.526 of 366 words, give or
-    take 0.015, with 1.5 MB of text and 6,000 tokens.
+    With few words, a sound dictionary may be within the error of chance too: the Uyghur one has 0.526 of 366 words,
+    give or take 0.015, with 1.5 MB of text and 6,000 tokens.
     """
     error = CHANCE_STANDARD_ERRORS * _standard_error(check)
     return check.related is not None and check.related < 0.5 + error and check.related < LEAST_RELATED_SHARE - error
 
 
 def _describe_translated(check: DictionaryCheck) -> str:
-    """Say what a dictionary that translates little translates, and what becomes of the rest."""
+    """Say how little a dictionary translates, and that the method guesses the other tokens."""
     guessed = ", and the other tokens are guessed from these few translations" if check.tokens else ""
     return f"{check.tokens:,} tokens, {check.text_share:.1%} of the text{guessed}"
 

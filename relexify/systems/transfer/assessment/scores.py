@@ -115,7 +115,7 @@ def score_source_language(
     """Return bits per byte of text in the source language before and after a vocabulary was extended; they are cached.
 
     With the rows of the source vocabulary unchanged, an extended model that may only predict source tokens scores the
-    same as the original. If it may predict all tokens, those that were added take a part of the probability.
+    same as the original. If it may predict all tokens, the added ones take a part of the probability.
 
     Args:
         options: The transfer.
@@ -169,7 +169,7 @@ def _baseline_key(
 
 
 def _result_key(options: Transfer, original_key: Mapping[str, object], grafted: Graft) -> Mapping[str, object]:
-    """Return everything that the score of the result depends on; its inner parameters are those of the source model."""
+    """Return everything that the score of the result depends on; the inner parameters are the source model's."""
     model, parts = grafted.model, grafted.model.state_dict()
     if not METHODS[options.method].fresh_inner:
         parts = {name: each for name, each in parts.items() if name in grafted.report.lexical}

@@ -47,7 +47,7 @@ __all__ = [
 ORIGINAL = "original"
 """The source model with its own tokenizer, among the initialisations that are scored."""
 BASELINES = {ORIGINAL: "original model and tokenizer", "random": "random rows", "shuffle": "shuffled rows"}
-"""What a transfer is compared with, by its name in the notes, and as summaries call it."""
+"""Initialisations that a transfer is compared with, by name, and their titles in summaries."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class DictionaryCheck:
         tokens: Number of target tokens that it translates.
         text_share: Share of the text that these tokens make up.
         words: Number of words that `related` was measured on.
-        related: How often the translation of a word's nearest neighbour in the target language is closer to its own
-            translation than that of a random word: 0.5 is chance. None if there are too few words.
+        related: How often a word and its nearest neighbour in the target language have closer translations than the
+            word and a random one: 0.5 is chance. None if there are too few words.
         entries: Number of its entries; 0 if an earlier version did not record it.
         frequent: Number of entries whose source word is a token of the model, so that it is frequent.
         matches: Number of these whose target word is a token too.
@@ -141,7 +141,7 @@ class ExtensionCheck:
 
 @dataclass(frozen=True)
 class Start:
-    """Everything that the summary and the verdict of a transfer rest on.
+    """Everything that the summary and the verdict of a transfer are computed from.
 
     Attributes:
         method: The initialisation.
@@ -213,7 +213,7 @@ class Start:
         return "held-out text" if self.bits_per_byte or self.not_scored else "the corpus"
 
     def as_notes(self) -> dict[str, Any]:
-        """Return the entries of `relexify.json`, besides those of the graft and of the prior."""
+        """Return the entries of `relexify.json` (`START_ENTRIES`)."""
         notes = {}
         for entry in START_ENTRIES:
             value = getattr(self, entry.field)

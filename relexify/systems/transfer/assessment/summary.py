@@ -1,4 +1,4 @@
-"""The result of a transfer in words and tables: the verdict, and what it rests on."""
+"""The result of a transfer in words and tables: the verdict, and the measurements behind it."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ __all__ = [
 MOST_SCORE_DIFFERENCE = 0.005
 """Bits per byte by which two scores of one model on one text may differ: a GPU may score in another precision."""
 WHOLE_TEXT_SHARE = 0.95
-"""Share of the held-out text above which nothing is said about the rest, such as a paragraph that was too long."""
+"""Share of the held-out text above which all of it counts as scored; a long paragraph may be left out."""
 
 _ORIGINS = {
-    "special": "special: that of the same role",
-    "copied": "copied: the row of the same token, as it is",
+    "special": "special: the row of the same role",
+    "copied": "copied: the row of the same token, unchanged",
     "mixed": "mixed: weighted mean of several tokens",
     "pieces": "pieces: mean of the tokens that spell it",
     "precomputed": "computed by the method, not mixed",
@@ -84,7 +84,7 @@ def summarise_evidence(notes: Mapping[str, Any]) -> list[ResultTable | str]:
 
 
 def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
-    """Compare the scores of a training with those of the transfer before it, in a sentence.
+    """Compare the scores of a training with the scores of the transfer before it, in a sentence.
 
     Args:
         notes: `relexify.json` of the trained model.
@@ -110,8 +110,8 @@ def compare_with_transfer(notes: Mapping[str, Any], curve: Curve) -> list[str]:
         ]
     if abs(own - here) > MOST_SCORE_DIFFERENCE:
         return [
-            f"Do not compare these scores with those of the transfer: step 0 is the same model, but needs {here:.3f} "
-            f"bits per byte here, in windows of {training['length']} tokens, and {own:.3f} there, on "
+            "Do not compare these scores with the scores of the transfer: step 0 is the same model, but needs "
+            f"{here:.3f} bits per byte here, in windows of {training['length']} tokens, and {own:.3f} there, on "
             f"{start.text.bytes:,} bytes of text in windows of at most {WINDOW} tokens."
         ]
     sentence = (
@@ -152,7 +152,7 @@ def recall_poor_start(notes: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def alignment_precision(output: Path) -> dict[str, float]:
-    """Return the precision at 1 of the vector alignment that a transfer in a folder rests on, if it was measured."""
+    """Return the precision at 1 of the vector alignment of the transfer in a folder, if it was measured."""
     quality = (read_notes(output).get("alignment") or {}).get("quality")
     return {} if quality is None else {"P@1 of the vectors": quality["precision"]}
 
@@ -194,7 +194,7 @@ def _summarise_evidence(start: Start) -> list[ResultTable | str]:
 
 
 def _describe_rows(name: str, *, has_prior: bool) -> str:
-    """Return what the embeddings of an initialisation are; `has_prior` says whether those of baselines have a prior."""
+    """Return how an initialisation makes its rows; `has_prior` says whether baselines have a unigram prior."""
     if name not in _BASELINE_ROWS:
         return BASELINES.get(name, name)
     return f"{BASELINES[name]}: {_BASELINE_ROWS[name]}{', with token frequencies' if has_prior else ''}"

@@ -69,7 +69,7 @@ LEAST_TOKENS_SAVED = 0.1
 and 41 % in German, with the tokenizer of SmolLM2 as the original, but 4 % in a dictionary that is given as text."""
 KNOWN_LANGUAGE_LENGTH = {"word": 1.8, "character": 1.0}
 """Tokens of the model's own tokenizer per word, or per character of a script without spaces, below which it was trained
-on the language of the text. That of SmolLM2, which was trained on English, needs 1.15 to 1.67 per word in six English
+on the language of the text. SmolLM2's, which was trained on English, needs 1.15 to 1.67 per word in six English
 texts, 2.22 to 2.59 in four German ones, 2.68 to 2.78 in Swahili and 10.75 in Uyghur, and 1.41 to 1.96 per character in
 Chinese. The limit per character is a choice: no tokenizer that was trained on such a language was measured."""
 LEAST_BITEXT_OVERLAP = 0.25
@@ -177,7 +177,7 @@ def recognise_language(tokens_per_word: float, unit: str = "word") -> str:
 
 
 def _judge_without_sample(start: Start, text: TextCoverage) -> Verdict:
-    """Judge a start by what does not rest on its sample of text, because that is too short."""
+    """Judge a start without its sample of text, because the sample is too short."""
     # Switch off every rule that reads the sample.
     dictionary = None if start.dictionary is None else replace(start.dictionary, text_share=1.0)
     unsampled = replace(start, text=replace(text, origins={}), dictionary=dictionary, bits_per_byte={})
@@ -218,9 +218,9 @@ def _reject_transfer(start: Start, text: TextCoverage) -> Verdict:
         (
             f"{known}, and the new one {text.target_tokens / text.words:.2f}.",
             scores,
-            "Train the model as it is (relexify train), or remove the tokens that you do not need (relexify prune).",
+            "Train the model itself (relexify train), or remove the tokens that you do not need (relexify prune).",
             "For the terms of a special field, add tokens (--keep-source).",
-            "If this is not the language that you want, give text in that one (--corpus).",
+            "If you want another language, give text in it (--corpus).",
         ),
     )
     return replace(verdict, is_needed=False)
@@ -274,14 +274,13 @@ def _reject_evidence(start: Start) -> Verdict | None:
     gained, expected = "", ""
     if start.gain is not None and start.gain >= LEAST_EVIDENCE_GAIN:
         gained = (
-            f"What it gains over rows without evidence ({start.gain:.3f} bits per byte) comes from tokens that both "
-            "vocabularies share and from the spelling of the others, which every transfer with the method blend or "
-            "fvt uses, without any further evidence."
+            f"The gain over rows without evidence ({start.gain:.3f} bits per byte) comes from tokens that both "
+            "vocabularies share, and from spelling: the methods blend and fvt use these without any further evidence."
         )
     if "dictionary" in useless.changes and start.own_score is not None:
         expected = (
             f"Without the dictionary, the score before training may be about the same ({start.own_score:.3f}): it does "
-            "not predict the one after training."
+            "not predict the score after training."
         )
     return _with_details(useless, gained, expected)
 
@@ -291,9 +290,9 @@ def _find_useless_evidence(start: Start) -> Verdict | None:
     hits = alignment_hits(start.alignment) if start.alignment else None
     if hits is not None and hits[0] < LEAST_USABLE_PRECISION * hits[1]:
         found = (
-            f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so what "
-            "they contribute is noise: give a larger dictionary, more text in both languages on similar topics, or "
-            "pretrained vectors, or use the method blend, which does not align vectors if it has a dictionary."
+            f"The aligned word vectors find a listed translation for {hits[0]} of {hits[1]} held-out words, so they "
+            "are noise: give a larger dictionary, more text in both languages on similar topics, or pretrained "
+            "vectors, or use the method blend, which does not align vectors if it has a dictionary."
         )
         has_translations = not set(TRANSLATIONS).isdisjoint(start.given or ())
         method = DEFAULT_METHOD if has_translations and start.method != DEFAULT_METHOD else "fvt"
@@ -366,7 +365,7 @@ def _doubt_dictionary(start: Start) -> Verdict | None:
 
 
 def _judge_scores(start: Start) -> Verdict:
-    """Judge a start whose evidence could not be tested, by its score compared with rows without evidence."""
+    """Judge a start by its score, compared with rows without evidence, because its evidence could not be tested."""
     own, gain = start.own_score, start.gain
     untested = () if start.dictionary is None else describe_untested_dictionary(start.dictionary)
     if own is None or gain is None:
@@ -408,7 +407,7 @@ def _compare_with_original(start: Start, *, is_known: bool = False) -> str:
 
     Args:
         start: What is known about the transfer.
-        is_known: Whether the sentence before has the model's own score.
+        is_known: Whether the sentence before it gives the model's own score.
     """
     own, original = start.own_score, start.original_score
     if own is None or original is None or start.text is None:
@@ -476,8 +475,8 @@ def _describe_bitext(start: Start) -> tuple[str, ...]:
     if check.overlap is None or check.overlap >= LEAST_BITEXT_OVERLAP:
         return (f"{found}.",)
     other = (
-        f"But it has only {check.overlap:.0%} of the words of the text, so it is small, or not in the "
-        "language of the text: give more, or leave it out (--bitext)."
+        f"But it has only {check.overlap:.0%} of the words of the text, so it is small, or in another language: give "
+        "more, or leave it out (--bitext)."
     )
     return f"{found}.", other
 

@@ -211,7 +211,7 @@ def test_train_ends_with_a_verdict_and_a_command_that_runs(world, tmp_path):
 def test_scores_of_a_training_are_compared_with_those_of_the_transfer(world, transferred, tmp_path):
     other = ("--corpus", world.corpus, *SHORT, "--set", "held_out_bytes=100")
     short = relexify("train", transferred[0], tmp_path / "short", *other)
-    assert "Do not compare these scores with those of the transfer" in short.out
+    assert "Do not compare these scores with the scores of the transfer" in short.out
     assert "held-out text are scored, too few for a verdict: score more of it (--set held_out_bytes=2000)" in short.err
     whole = ("--corpus", world.corpus, *SHORT, *FLAT, "--set", "length=64")
     outcome = relexify("train", transferred[0], tmp_path / "whole", *whole)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from relexify.scoring import held_out_windows
-from relexify.systems.transfer.assessment.dictionary import related_translations
+from relexify.systems.transfer.assessment.dictionary import related_translations, share_closer_than_random
 from relexify.systems.transfer.assessment.start import (
     START_ENTRIES,
     BitextCheck,
@@ -114,7 +114,7 @@ def test_a_useless_dictionary_that_is_left_out_need_not_improve_the_first_score(
     useless = replace(GOOD, dictionary=DictionaryCheck(tokens=400, text_share=0.4, words=300, related=0.5))
     reason = judge(useless).reason
     assert "Without the dictionary, the score before training may be about the same (2.800)" in reason
-    assert "the method blend or fvt uses, without any further evidence." in reason
+    assert "the methods blend and fvt use these without any further evidence." in reason
     assert "score before training" not in judge(replace(useless, bits_per_byte={})).reason
     assert "Without the dictionary" not in judge(aligned(0, 128)).reason
 
@@ -387,6 +387,14 @@ def test_translations_are_related_if_the_spaces_agree_and_at_chance_if_they_are_
     assert abs(shuffled - 0.5) < 3 / np.sqrt(12 * 500)
 
 
+def test_a_row_is_compared_with_others_and_never_with_itself_and_equal_cosines_count_half():
+    rows = np.eye(3)
+    options = {"comparisons": 40, "seed": 0}
+    assert share_closer_than_random(rows, rows, rows, **options) == 1
+    assert share_closer_than_random(rows, rows[[1, 2, 0]], rows, **options) == 0.5  # every cosine is 0
+    assert share_closer_than_random(rows, -rows, rows, **options) == 0
+
+
 def test_coverage_counts_words_in_spaced_scripts_and_characters_in_others():
     tokenizer = pico.byte_level()
     origins = np.array(["none", "mixed"] * len(tokenizer))[: len(tokenizer)]
@@ -480,7 +488,7 @@ def test_the_verdict_says_what_parallel_text_contributes_and_if_it_hardly_has_wo
     assert reason.endswith(f"{expected}; the dictionary has 120 of these tokens too.")
     assert judge(replace(GOOD, bitext=replace(check, shared=None, overlap=None))).reason.endswith(f"{expected}.")
     foreign = judge(replace(GOOD, bitext=replace(check, overlap=0.04)))
-    assert "it has only 4% of the words of the text, so it is small, or not in the language" in foreign.reason
+    assert "it has only 4% of the words of the text, so it is small, or in another language" in foreign.reason
     assert foreign.start == "good"
     assert "Parallel text" not in judge(GOOD).reason
 

@@ -56,7 +56,7 @@ def test_a_dry_run_announces_the_tokenizer_of_a_donor_only_if_the_method_takes_o
     if method == "blend":
         assert (plan["tokenizer"], tokens) == (f"trained, {SIZE} tokens, or fewer if there is little text", SIZE)
     else:
-        assert plan["tokenizer"] == f"that of {options.donor}, {tokens} tokens"
+        assert plan["tokenizer"] == f"the tokenizer of {options.donor}, {tokens} tokens"
         assert tokens > SIZE
 
 

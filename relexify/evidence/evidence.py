@@ -1,4 +1,4 @@
-"""Evidence about the target language: everything that a user provides, opened and validated once, before any work."""
+"""Evidence about the target language: all inputs of the user, opened and validated once, before any work."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from relexify.text import HELD_OUT_EVERY, Corpus, TextOption
 __all__ = ["Evidence", "open_evidence"]
 
 _FORM_BYTES = 1_000_000
-"""Size of the sample, in bytes, that determines which Unicode normalisation form a text is in."""
+"""Size of the sample, in bytes, from which the Unicode normalisation form of a text is determined."""
 _OPTIONS = {"lexicon": "dictionary", "links": "alignment"}
-"""Options by the parts of `Evidence` that have another name."""
+"""Names of options that differ from the field of `Evidence`, by field."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Evidence:
 
     @property
     def by_option(self) -> dict[str, Any]:
-        """The evidence that there is, by the name of the option that gives it to `open_evidence`."""
+        """The given evidence, by the name of the option in `open_evidence`."""
         names = {entry.name: _OPTIONS.get(entry.name, entry.name) for entry in fields(self)}
-        del names["aligning"]  # how parallel text is used is not evidence
+        del names["aligning"]  # options are not evidence
         return {option: getattr(self, name) for name, option in names.items() if getattr(self, name) is not None}
 
 
@@ -85,8 +85,9 @@ def open_evidence(
         corpus: Text in the target language.
         held_out: Text to score on; if None, a part of the corpus is held out.
         source_corpus: Text in the source model's language.
-        source_held_out: Text in that language to score on; if None, a part of `source_corpus` is held out when needed.
-        dictionary: A file of source word and target word, or the dictionary itself.
+        source_held_out: Text in the source model's language to score on; if None and it is needed, a part of
+            `source_corpus` is held out.
+        dictionary: A file with pairs of source word and target word, or an opened dictionary.
         dictionary_swapped: Whether the dictionary file has the target language first.
         bitext: Parallel text; anything that `Bitext.open` accepts.
         alignment: A file with an existing word alignment of the parallel text.
@@ -98,7 +99,7 @@ def open_evidence(
         source_scored: Whether held-out text in the source model's language is needed.
 
     Raises:
-        InputError: Something is missing, unreadable or empty, or does not match its options.
+        InputError: An input is missing, unreadable or empty, or does not match its options.
     """
     # Cheap checks come first, so that an unreadable dictionary is not reported after an hour of training vectors.
     links, source_file, target_file, rotation_file = (
@@ -115,7 +116,7 @@ def open_evidence(
     else:
         scored_text = Corpus.open(held_out)
         training = text.ensure_not_held_out(scored_text).without(scored_text)
-    # Not `training`, to read the held-out text only once the work has begun
+    # Check `text`, not `training`, because `training` would already read the held-out text.
     text.ensure_text()
     if dictionary is not None:
         dictionary = dictionary.spelled_like(text.sample_bytes(_FORM_BYTES))
@@ -134,7 +135,7 @@ def open_evidence(
         try:
             scored_text.ensure_text()
         except InputError as error:
-            # For a part of a corpus, the message asks for more text; replace that by the options that users have here.
+            # For a part of a corpus, the message only asks for more text; replace it by the options that users have.
             reason = str(error).partition(":")[0] if scored_text.parts else str(error)
             raise InputError(
                 f"{reason}: give text to score on (`held_out`), or do not score (`score=false`)"

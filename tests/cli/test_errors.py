@@ -409,7 +409,7 @@ def test_parallel_text_that_is_missing_or_damaged_is_rejected_before_any_work(wo
     rejects((*start, "--bitext", tmp_path / "bad.tsv"), "bad.tsv, line 2, has no tab")
     (tmp_path / "links.txt").write_text("0-0\n")
     ready = ("--bitext", world.bitext, "--set", f"alignment={tmp_path / 'links.txt'}")
-    rejects((*start, *ready), "links.txt has 1 lines and the parallel text 200")
+    rejects((*start, *ready), "links.txt has 1 lines, but the parallel text has 200")
 
 
 @pytest.mark.parametrize(

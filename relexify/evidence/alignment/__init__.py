@@ -1,7 +1,7 @@
 """Vector alignment: map the vectors of two languages into one space.
 
 orthogonal.py   the orthogonal Procrustes problem
-procrustes.py   `Rotation`, and the one that brings the pairs of a dictionary closest together
+procrustes.py   `Rotation`, and how to fit it to the pairs of a dictionary
 unsupervised/   maps without a dictionary, or with a small one
 """
 

@@ -8,17 +8,16 @@ from threadpoolctl import threadpool_limits
 __all__ = ["fit_orthogonal"]
 
 SMALL = 1024
-"""Width up to which one thread is used, also for the product of the rows, which takes less time. If all cores are busy,
-the threads of a small decomposition mostly wait for each other: on two busy cores, one of width 300 took 1.9 seconds
-with two threads and 0.1 with one."""
+"""Up to this width, a single thread is used. If all cores are busy, the threads of a small decomposition mostly wait
+for each other: on two busy cores, a decomposition of width 300 took 1.9 seconds with two threads and 0.1 with one."""
 
 
 def fit_orthogonal(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return the orthogonal matrix X that minimises ‖source X − target‖, float64 [d × d].
 
     Args:
-        source: Rows [n × d].
-        target: The row that each of them should be mapped to [n × d].
+        source: Rows to map [n × d].
+        target: The row that each source row should be mapped to [n × d].
     """
     from scipy.linalg import orthogonal_procrustes
 

@@ -1,6 +1,6 @@
 """Align the word vectors of two languages with a dictionary: orthogonal Procrustes.
 
-`scipy.linalg` and `scipy.stats` take a second to import, so the functions import them: options are validated without.
+`scipy.linalg` and `scipy.stats` take a second to import, so they are imported only in the functions that need them.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ Refinement = Callable[[WordVectors, WordVectors, np.ndarray], np.ndarray]
 """Improves a rotation [d × d] of source vectors to target vectors that was fitted to a dictionary."""
 
 MOST_HELD_OUT = 1_500
-"""Source words in a test of quality, as in the test sets of MUSE."""
+"""Maximum number of source words in a test of quality, as in the test sets of MUSE."""
 FEWEST_HELD_OUT = 10
-"""With fewer words a precision says nothing, and is not measured."""
+"""With fewer words, a precision is meaningless and is not measured."""
 CANDIDATES = 50_000
-"""Frequent target words among which translations are searched."""
+"""Number of frequent target words among which translations are searched."""
 BACKGROUND = 10_000
-"""Frequent source words that CSLS compares with: more of them cost much and change little."""
+"""Number of frequent source words that CSLS compares with: more words take much longer and change little."""
 REDUCTION_WORDS = 50_000
-"""Frequent words whose vectors determine the principal directions."""
+"""Number of frequent words whose vectors determine the principal directions."""
 PAIRS_PER_COMPONENT = 2
 """A warning is logged if a dictionary gives fewer pairs per dimension."""
 
@@ -62,12 +62,12 @@ class Rotation:
 
     Attributes:
         matrix: [from × to], float64, orthogonal if the widths are equal: a row v becomes v @ matrix.
-        pairs_used: How many dictionary entries it was fitted on.
+        pairs_used: Number of dictionary entries it was fitted on.
         coverage: The share of dictionary entries with a vector on both sides.
-        quality: How well it translates held-out words, if that was measured.
-        direction: Which language is moved.
-        source_reduction: The projection [wide × narrow] of source vectors, if they were wider; if the source is the
-            language that is moved, `matrix` contains it already.
+        quality: How well it translates held-out words; None if this was not measured.
+        direction: The language whose vectors are rotated into the space of the other.
+        source_reduction: The projection [wide × narrow] of source vectors, if they were wider. If source vectors are
+            rotated, `matrix` already includes it.
         target_reduction: As `source_reduction`, for target vectors.
     """
 
@@ -98,8 +98,8 @@ class Rotation:
     ) -> Rotation:
         """Create a rotation in either direction from a map [d × d] of reduced source vectors to reduced target vectors.
 
-        The best map back is the transpose, because Procrustes has the same singular vectors in both directions. The
-        reduction of the language that is moved is folded into the matrix.
+        The best map in the other direction is the transpose, because Procrustes has the same singular vectors in both
+        directions. The reduction of the rotated language is folded into the matrix.
         """
         forwards = direction == "source-to-target"
         matrix = fitted if forwards else fitted.T
@@ -121,7 +121,7 @@ class Rotation:
         return reduce_width(source, self.source_reduction), target.rotated(self.matrix)
 
     def summary(self) -> dict[str, Any]:
-        """Return everything but the matrices, as plain data."""
+        """Return everything except the matrices, as plain data."""
         return {
             "width": list(self.matrix.shape),
             "pairs_used": self.pairs_used,
@@ -131,7 +131,7 @@ class Rotation:
         }
 
     def save(self, path: str | Path, *, provenance: Provenance | None = None) -> Path:
-        """Write it as one safetensors file."""
+        """Write the rotation as one safetensors file."""
         reductions = {"source_reduction": self.source_reduction, "target_reduction": self.target_reduction}
         arrays = {"matrix": self.matrix} | {name: array for name, array in reductions.items() if array is not None}
         origin = {"provenance": provenance.as_dict()} if provenance else {}
@@ -142,7 +142,7 @@ class Rotation:
         """Read a file that `save` wrote.
 
         Raises:
-            InputError: The file is missing, damaged, or another kind of artifact.
+            InputError: The file is missing, damaged, or of another kind.
         """
         arrays, facts = load_arrays(path, "rotation")
         for name, array in arrays.items():
@@ -177,24 +177,25 @@ def align(
 ) -> Rotation:
     """Find the rotation that brings dictionary pairs closest together (orthogonal Procrustes; 3.2, WECHSEL).
 
-    The rotation is fitted on all entries; its quality is measured on a second one, fitted without the held-out words.
+    The rotation is fitted on all entries. Its quality is measured with a second rotation, fitted without the held-out
+    words.
 
     Args:
         source: Vectors of the source language.
         target: Vectors of the target language.
         lexicon: Pairs of a source word and a target word.
-        direction: Which language is moved into the space of the other.
+        direction: The language whose vectors are rotated into the space of the other.
         reduce: If the widths differ, project the wider vectors on their principal directions.
-        refinement: Improves the rotation of a small dictionary, such as `self_learn`.
-        held_out: Share of the dictionary's source words (1,500 at most) to measure the quality on; 0 to skip that.
+        refinement: Improves the rotation fitted to a small dictionary, such as `self_learn`.
+        held_out: Share of the dictionary's source words (at most 1,500) to measure the quality on; 0 to skip this.
         seed: Random seed of the choice of held-out words.
         warn: Whether to warn of too few pairs, and of a rotation that translates nothing.
         if_swapped: What the error about swapped columns recommends.
 
     Raises:
-        InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the dictionary has its columns
-            swapped.
-        EvidenceError: The dictionary connects no words of the two, or only words whose vectors are zero.
+        InputError: The widths differ and `reduce` is off, `held_out` is not a share, or the columns of the dictionary
+            are swapped.
+        EvidenceError: No entry of the dictionary has vectors on both sides, or all of these vectors are zero.
     """
     if not 0.0 <= held_out < 1.0:
         raise InputError(f"the held-out share must be at least 0 and less than 1, not {held_out}")
@@ -221,8 +222,8 @@ def align(
         quality = _quality(narrow_source.rotated(fit(pairs.pair_counts(~held))), narrow_target, pairs, held)
         if warn and not max(quality.precision, quality.csls_precision):
             logger.warning(
-                "the rotation translates none of %d held-out words, and a random one would not either: the two sets of "
-                "vectors may have too little in common; give %s dictionary, or vectors of more text",
+                "the rotation translates none of %d held-out words, so it may be no better than a random one: the two "
+                "sets of vectors may have too little in common; give %s dictionary, or vectors of more text",
                 quality.words,
                 "a" if lexicon.name == IDENTICAL_WORDS else "a larger",
             )
@@ -240,7 +241,7 @@ def align(
 def align_randomly(
     source: WordVectors, target: WordVectors, *, lexicon: BilingualLexicon | None = None, seed: int = 0
 ) -> Rotation:
-    """Draw a rotation at random: a control, in which vectors of the two languages have nothing to do with each other.
+    """Draw a rotation at random, as a control in which the vectors of the two languages are unrelated.
 
     If the widths differ, the wider vectors are projected on their principal directions.
 
@@ -272,7 +273,7 @@ def align_randomly(
 def unaligned(
     source: WordVectors, target: WordVectors, *, lexicon: BilingualLexicon | None = None, seed: int = 0
 ) -> Rotation:
-    """Return the rotation that changes nothing, for vectors that are in one space already.
+    """Return the identity rotation, for vectors that are already in one space.
 
     Args:
         source: Vectors of the source language.
@@ -296,7 +297,7 @@ def measure_translation_quality(
     Args:
         source: Vectors of the source language, in the common space.
         target: Vectors of the target language, in the common space.
-        lexicon: Pairs to test, 1,500 source words at most.
+        lexicon: Pairs to test; at most 1,500 source words are used.
         seed: Random seed of the choice of words.
 
     Returns:
@@ -312,7 +313,7 @@ def measure_translation_quality(
 def find_reductions(
     source: WordVectors, target: WordVectors, reduce: bool
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return the projections [wide × narrow] of source and target that give both one width; None if not needed.
+    """Return projections [wide × narrow] of source and target to the same width; None for a side that needs none.
 
     Raises:
         InputError: The widths differ and `reduce` is off.
@@ -322,7 +323,7 @@ def find_reductions(
     if not reduce:
         raise InputError(
             f"the source vectors have {source.width} components and the target vectors {target.width}: use vectors of "
-            "one width, or project the wider ones (`reduce`)"
+            "the same width, or project the wider ones (`reduce`)"
         )
     if source.width > target.width:
         return _principal_directions(source, target.width), None
@@ -330,10 +331,10 @@ def find_reductions(
 
 
 def _principal_directions(vectors: WordVectors, width: int) -> np.ndarray:
-    """Return the projection that keeps most of the second moment of the frequent words' vectors, [wide × width].
+    """Return the projection [wide × width] that keeps most of the second moment of the frequent words' vectors.
 
-    The vectors are not centred: a shift could not be folded into the rotation matrix, and the cosines used later are
-    not centred either.
+    The vectors are not centred, because a shift could not be folded into the rotation matrix, and the cosines that are
+    used later are not centred either.
     """
     from scipy.linalg import eigh
 
@@ -357,7 +358,7 @@ def _check_columns(
     if swapped >= max(10, 3 * found) or (not found and swapped):
         raise InputError(
             f"the columns of {lexicon.name or 'the dictionary'} look swapped: {found} of {len(lexicon)} entries fit "
-            f"the vectors as they are and {swapped} the other way round; {if_swapped}"
+            f"the vectors as they are, but {swapped} the other way round; {if_swapped}"
         )
 
 
@@ -366,8 +367,8 @@ def _check_pairs(pairs: Correspondences, lexicon: BilingualLexicon, *, width: in
     found, name = pairs.entries_used, lexicon.name or "the dictionary"
     if not found:
         raise EvidenceError(
-            f"none of the {len(lexicon)} entries of {name} has a vector on both sides: check that its languages, their "
-            "order and their script are those of the vectors"
+            f"none of the {len(lexicon)} entries of {name} has a vector on both sides: check that it has the same "
+            "languages as the vectors, in this order and in the same script"
         )
     if has_to_suffice and found < PAIRS_PER_COMPONENT * width:
         remedy = "give a larger dictionary, extend it by self-learning, or add words that both languages write alike"
@@ -390,9 +391,9 @@ def _look_up(vectors: WordVectors, rows: np.ndarray) -> np.ndarray:
 def _fit(source: np.ndarray, target: np.ndarray, pair_counts: scipy.sparse.csr_array) -> np.ndarray:
     """Solve the orthogonal Procrustes problem, [d × d].
 
-    With S and T the stacked vectors of all pairs, the solution depends on SᵀT alone. That is UᵀCV, where U and V hold
-    the vectors of the distinct words and C counts how often two words form a pair. So each word is looked up once, and
-    the stacks with their many repeated rows are never built.
+    With S and T the stacked vectors of all pairs, the solution depends only on SᵀT = UᵀCV, where U and V hold the
+    vectors of the distinct words, and C counts how often two words form a pair. Each word is therefore looked up once,
+    and the stacks with their many repeated rows are never built.
 
     Args:
         source: U, [s × d].

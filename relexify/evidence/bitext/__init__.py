@@ -1,14 +1,14 @@
 """Parallel text: files, word alignment, and counts of aligned tokens.
 
-options.py          how parallel text is read, aligned and counted
+options.py          options: how to read, align and count parallel text
 bitext.py           `Bitext`: pairs of sentences, read as often as needed
 files.py            the formats of files: two columns, two files of equal length, json lines
-encoding.py         both sides in tokens, and whether the languages seem to be swapped
+encoding.py         tokenize both sides; detect swapped languages
 eflomal.py          word alignment in both directions
-links.py            `Links`, which tokens or words correspond, and their files
-symmetrisation.py   the two directions combined
+links.py            `Links`: which tokens or words correspond; read their files
+symmetrisation.py   combine the two directions
 aligned_tokens.py   all of this in one call: counts of aligned tokens, with word alignments from the cache
-overlap.py          pairs that are also in text to score on
+overlap.py          find pairs that are also in text to score on
 """
 
 from relexify.evidence.bitext.aligned_tokens import aligned_counts

@@ -43,12 +43,12 @@ def count_aligned_tokens(
 
     Args:
         bitext: Parallel text.
-        source: The tokenizer of its first side.
-        target: The tokenizer of its second side.
-        links: A ready word alignment; if None, eflomal computes one.
-        options: How the text is aligned.
-        left_out: Pairs that are aligned, so that the cached word alignment serves every text to score on, but not
-            counted; indices of the lines that are used, int64 [n].
+        source: The tokenizer of the source language.
+        target: The tokenizer of the target language.
+        links: A file with an existing word alignment; if None, eflomal computes one.
+        options: How to align the text.
+        left_out: Indices of pairs, among the used lines, that are aligned but not counted, int64 [n]. They are aligned
+            too, so that the cached word alignment is the same for every text to score on.
 
     Raises:
         InputError: The text does not match its word alignment.
@@ -57,8 +57,8 @@ def count_aligned_tokens(
     options = options or WordAlignmentOptions()
     if looks_swapped(bitext, source, target):
         logger.warning(
-            "%s seems to have the target language first: its first column is closer to the target tokenizer, its "
-            "second to the model's; put the model's language first, or set `aligning.swapped=true`",
+            "%s seems to have the target language first: its first column fits the target tokenizer better, and its "
+            "second column the model's; put the model's language first, or set `aligning.swapped=true`",
             bitext.name,
         )
     most_pairs = most_lines(links, options)
@@ -74,7 +74,7 @@ def count_aligned_tokens(
 
 
 def most_lines(links: Path | None, options: WordAlignmentOptions) -> int | None:
-    """Return how many lines of parallel text are used at most; None for all, as a ready word alignment has them."""
+    """Return the maximum number of lines of parallel text; None (all) for a given word alignment, which has all."""
     return options.most_pairs if links is None else None
 
 
@@ -113,13 +113,13 @@ def cached_links(
 ) -> DirectedLinks:
     """Return eflomal's links of both directions, from the cache if the text was aligned before.
 
-    Every symmetrisation starts from them.
+    They are cached before symmetrisation, so that all symmetrisations share them.
 
     Args:
         bitext: Parallel text.
         pairs: The parallel text in tokens.
         tokenizers: The tokenizers of the source language and of the target language.
-        most_pairs: The largest number of pairs that `pairs` was limited to.
+        most_pairs: The maximum number of pairs to which `pairs` was limited.
 
     Raises:
         MissingExtra: The text has not been aligned yet, and eflomal is not installed.
@@ -138,7 +138,7 @@ def cached_links(
 
 
 def is_aligned(bitext: Bitext) -> bool:
-    """Whether an earlier run aligned the text, with any tokenizers; then eflomal may not be needed again."""
+    """Whether an earlier run aligned the text, with any tokenizers; if so, eflomal may not be needed again."""
     return has_entries(_kind_of(bitext))
 
 

@@ -22,7 +22,7 @@ class Bitext:
     """Sentences in the source language, each with its translation.
 
     Iterating yields (source, target) for every line of the files, in order and without surrounding white space. If one
-    side is missing, both are empty, so that line numbers stay right.
+    side of a line is missing, both sides are empty strings, so that line numbers stay correct.
 
     Attributes:
         files: The files with the pairs, in order.
@@ -46,7 +46,7 @@ class Bitext:
         Args:
             source: A file with a tab between sentence and translation, a file of json lines, two files of equal length
                 written as one name with braces (`"news.{en,de}.xz"`), or several of these; all may be compressed. A
-                bitext is returned as it is.
+                `Bitext` is returned unchanged.
             target: The second of two files of equal length, if `source` is the first.
             fields: For json lines: the fields with the two sentences; dots lead into objects (`"translation.en"`).
             swapped: Whether the target language comes first.
@@ -62,7 +62,7 @@ class Bitext:
 
     @property
     def name(self) -> str:
-        """A name for messages: its only file, or the first and how many more."""
+        """A name for messages: the first file, and the number of other files if there are any."""
         first, more = self.files[0].name, len(self.files) - 1
         return f"{first} and {more} more" if more else first
 
@@ -81,10 +81,10 @@ class Bitext:
                     yield (target, source) if self.swapped else (source, target)
 
     def sample(self, most: int | None) -> tuple[int, Iterator[tuple[str, str]]]:
-        """Return at most this many lines, evenly spread over the text, and their number; all lines if it is None."""
+        """Return the number of sampled lines, and the lines: at most `most`, evenly spread, or all lines if None."""
         lines = self.lines
         wanted = min(most or lines, lines)
-        # Line i is chosen if i · wanted / lines passes a whole number: as evenly spread as whole numbers allow.
+        # Line i is chosen if a whole number lies between i · wanted / lines and (i + 1) · wanted / lines.
         chosen = (pair for i, pair in enumerate(self) if (i + 1) * wanted // lines > i * wanted // lines)
         return wanted, chosen
 
@@ -105,7 +105,7 @@ class Bitext:
 
     @cached_property
     def _counts(self) -> tuple[int, int, int]:
-        """Numbers of lines, of pairs and of characters, counted once: everything is read for it."""
+        """Numbers of lines, of pairs and of characters; counted once, because the whole text must be read."""
         lines, complete, characters = 0, 0, 0
         for source, target in self:
             lines += 1
@@ -114,10 +114,10 @@ class Bitext:
         return lines, complete, characters
 
     def ensure_pairs(self) -> int:
-        """Return how many pairs have both sides.
+        """Return the number of pairs with both sides.
 
         Raises:
-            InputError: Something cannot be read, or more than half of the lines lack a side.
+            InputError: A file cannot be read, or more than half of the lines lack a side.
         """
         lines, complete, _ = self._counts
         if complete * 2 < lines or not complete:

@@ -1,4 +1,4 @@
-"""Word alignment with eflomal (Östling and Tiedemann, 2016), which samples: two runs differ in a few links."""
+"""Word alignment with eflomal (Östling and Tiedemann, 2016). It draws samples, so two runs differ in a few links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relexify.progress import count_of, track
 __all__ = ["LONGEST", "align_bitext", "import_eflomal"]
 
 LONGEST = 1000
-"""Tokens of the longest sentence that is aligned; eflomal accepts at most 1,023."""
+"""Maximum number of tokens of a sentence; longer sentences are not aligned. eflomal accepts at most 1,023."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,12 @@ def align_bitext(pairs: EncodedBitext) -> DirectedLinks:
     lines = np.flatnonzero(complete & short)
     if not len(lines):
         raise EvidenceError(
-            f"none of the {len(pairs)} lines of parallel text has tokens on both sides: check that the files are right"
+            f"none of the {len(pairs)} lines of parallel text has from 1 to {LONGEST} tokens on both sides: check that "
+            "these are the right files, with one sentence per line"
         )
     if long := int((complete & ~short).sum()):
         pairs_are = count_of(long, "pair is", "pairs are")
-        logger.warning("%s not aligned, with more than %d tokens on a side", pairs_are, LONGEST)
+        logger.warning("%s not aligned, because one side has more than %d tokens", pairs_are, LONGEST)
     with TemporaryDirectory(prefix="relexify-") as folder, track("aligning with eflomal", None):
         forward, reverse = Path(folder) / "forward", Path(folder) / "reverse"
         source, target = _as_numbers(pairs.source, lines), _as_numbers(pairs.target, lines)

@@ -26,7 +26,7 @@ Units = Literal["tokens", "words"]
 """The units that links connect: tokens, or words separated by white space."""
 
 _LINES_AT_ONCE = 1000
-_SAMPLE = 2000  # complete pairs that show which language is which
+_SAMPLE = 2000  # complete pairs from which swapped languages are detected
 _CLEAR_EXCESS = log(1.1)  # 10 % more tokens; smaller differences are noise
 
 
@@ -77,10 +77,10 @@ def encode_bitext(
     """Tokenise both sides, each with its own tokenizer.
 
     Args:
-        bitext: Pairs; an incomplete line stays, with no units.
+        bitext: Pairs; an incomplete line is kept as a line without units.
         source_tokenizer: The tokenizer of the source language.
         target_tokenizer: The tokenizer of the target language.
-        units: What links will connect.
+        units: The units that links will connect.
         most_pairs: Use at most this many lines, evenly spread over the text.
     """
     lines, chosen = bitext.sample(most_pairs)
@@ -98,11 +98,11 @@ def looks_swapped(
     source_tokenizer: PreTrainedTokenizerFast,
     target_tokenizer: PreTrainedTokenizerFast,
 ) -> bool:
-    """Whether the two languages seem to be in the wrong order, judged by the tokenizers.
+    """Whether the two languages seem to be in the wrong order, judging by the tokenizers.
 
-    A tokenizer needs fewer tokens for its own language than another one does. For each side, compare the number of
-    source tokens with that of target tokens; the ratio of these ratios does not depend on the lengths of the sentences
-    or the number of bytes that a script needs.
+    A tokenizer needs fewer tokens for its own language than another tokenizer does. For each side, the ratio of source
+    tokens to target tokens is computed. Comparing the two ratios cancels the lengths of the sentences and the number of
+    bytes that a script needs.
 
     Args:
         bitext: Pairs.
@@ -110,7 +110,7 @@ def looks_swapped(
         target_tokenizer: The tokenizer of the other language.
 
     Raises:
-        EvidenceError: There are none.
+        EvidenceError: The bitext has no complete pair.
     """
     sample = list(islice(((source, target) for source, target in bitext if source), _SAMPLE))
     if not sample:
@@ -153,8 +153,8 @@ class _SideBuilder:
         return Side(ids, units, lines.astype(np.int64))
 
     def _add_words(self, text: str, encoding: Encoding) -> None:
-        """Assign to each word the tokens that end in it; a token of white space alone belongs to none."""
-        # [characters]: how many words have begun up to each one, itself included
+        """Assign to each word the tokens that end in it; tokens of only white space belong to no word."""
+        # For each character, the number of words that have begun up to and including it [characters].
         begun = list(accumulate(last.isspace() and not at.isspace() for last, at in pairwise(f" {text}")))
         tokens: list[list[int]] = [[] for _ in text.split()]
         for id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):

@@ -24,7 +24,7 @@ _BRACES = re.compile(r"\{([^{},]+),([^{},]+)\}")
 
 
 class PairFile(Protocol):
-    """Yields pairs of sentences, as often as needed."""
+    """Yields pairs of sentences; can be read repeatedly."""
 
     @property
     def name(self) -> str:
@@ -40,10 +40,10 @@ class PairFile(Protocol):
 def open_pair_files(
     source: str | Path | Iterable[str | Path], target: str | Path | None, fields: tuple[str, str]
 ) -> tuple[PairFile, ...]:
-    """Return the files of the given names; arguments as in `Bitext.open`.
+    """Open the files of the given names; arguments as in `Bitext.open`.
 
     Raises:
-        InputError: There are none, or a file is missing.
+        InputError: No file is given, or a file is missing.
     """
     if target is not None and isinstance(source, str | Path):
         return (SideBySide(_existing(Path(source)), _existing(Path(target))),)
@@ -59,8 +59,8 @@ class PairedLines:
 
     Attributes:
         path: The file.
-        fields: The fields of the object that are the sides; None for two columns with a tab between them, of which any
-            further ones are ignored.
+        fields: The fields of the json object that hold the two sides; None for two columns with a tab between them.
+            Further columns are ignored.
     """
 
     path: Path
@@ -112,8 +112,8 @@ class SideBySide:
             if left is None or right is None:
                 short, long = (self.left, self.right) if left is None else (self.right, self.left)
                 raise InputError(
-                    f"{short} ends after line {number} and {long} continues: line n of one must be the translation of "
-                    "line n of the other"
+                    f"{short} ends after line {number}, but {long} continues: line n of one file must be the "
+                    "translation of line n of the other"
                 )
             yield left, right
 
@@ -136,7 +136,10 @@ def _existing(path: Path) -> Path:
     path = path.expanduser()
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {problem}: give a file of sentence<TAB>translation, or two as 'news.{{en,de}}'")
+        raise InputError(
+            f"{path} {problem}: give a file with sentence<TAB>translation on each line, or two files as "
+            "'news.{en,de}'"
+        )
     return path
 
 
@@ -153,7 +156,5 @@ def _field(record: object, field: str, location: str) -> str:
             raise InputError(f"{location} has no field {field!r}, only {found}: name the two fields with the sentences")
         value = value[key]
     if not isinstance(value, str | None):
-        raise InputError(
-            f"{location} has a {type(value).__name__} in the field {field!r}: name a field that holds text"
-        )
+        raise InputError(f"{location} has a {type(value).__name__} in the field {field!r}: name a field with text")
     return make_encodable(value or "")

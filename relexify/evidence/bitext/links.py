@@ -1,4 +1,4 @@
-"""Links: which units (tokens or words) of two sentences correspond, and their files.
+"""Links between the corresponding units (tokens or words) of two sentences, and files with links.
 
 Word aligners write links in the Pharaoh format: `0-0 1-2 …`, one line for each pair of sentences.
 """
@@ -20,7 +20,7 @@ from relexify.text.decoding import read_blocks
 __all__ = ["DirectedLinks", "Links", "parse_links", "read_links", "sorted_distinct"]
 
 _KIND = "token alignment"
-_BITS = 16  # of a position in a key
+_BITS = 16  # number of bits of a position in a key
 _LAST = (1 << _BITS) - 1
 _LINK = r"\d{1,9}-\d{1,9}"
 _LINE = re.compile(rf"\s*(?:{_LINK}(?:\s+|$))*")
@@ -49,11 +49,11 @@ class Links:
 
     @classmethod
     def from_points(cls, points: np.ndarray) -> Links:
-        """Create links from rows as `points` returns them; sorted, and each link once."""
+        """Create links from rows as `points` returns them; they are sorted, and duplicates are removed."""
         return cls.from_keys(sorted_distinct(_keys(np.asarray(points).reshape(-1, 3))))
 
     def keys(self) -> np.ndarray:
-        """Return one number per link, which sorts and compares as the link does; sorted and distinct, int64 [n]."""
+        """Return one number per link, in the same order as the links; sorted and distinct, int64 [n]."""
         return sorted_distinct(_keys(self.points()))
 
     @classmethod
@@ -89,7 +89,7 @@ class DirectedLinks:
         """Read a file that `save` wrote.
 
         Raises:
-            InputError: It is missing, damaged, or another kind of file.
+            InputError: The file is missing, damaged, or of another kind.
         """
         arrays, _ = load_arrays(path, _KIND)
         forward, reverse = (
@@ -103,9 +103,9 @@ def read_links(path: str | Path, pairs: EncodedBitext, *, swapped: bool = False)
     """Read a word alignment of a bitext from a file.
 
     Args:
-        path: A file with one line for each line of the bitext, each with links SOURCE-TARGET that count units from 0;
-            it may be compressed.
-        pairs: The bitext, encoded in the units that the links count.
+        path: A file with one line for each line of the bitext, with links SOURCE-TARGET that count units from 0; it may
+            be compressed.
+        pairs: The bitext, encoded in the same units (tokens or words) as the links.
         swapped: Whether the links are TARGET-SOURCE.
 
     Raises:
@@ -122,14 +122,14 @@ def read_links(path: str | Path, pairs: EncodedBitext, *, swapped: bool = False)
         line = int(links.line[bad])
         raise InputError(
             f"{path}, line {line + 1}: the link {links.source[bad]}-{links.target[bad]} points outside sentences of "
-            f"{source[bad]} and {target[bad]} units: count from 0, source first, and set aligning.units to what is "
-            "counted, tokens or words"
+            f"{source[bad]} and {target[bad]} units: count from 0, source first, and set aligning.units to the counted "
+            "units, tokens or words"
         )
     return Links.from_points(links.points())
 
 
 def parse_links(path: Path, *, expected: int | None = None) -> Links:
-    """Return the links of a file, not yet validated against a text.
+    """Return the links of a file, without validating them against a text.
 
     Raises:
         InputError: A line is not a list of links, or the number of lines is not as expected.
@@ -148,8 +148,8 @@ def parse_links(path: Path, *, expected: int | None = None) -> Links:
             lengths.append(len(found) // 2)
     if expected is not None and len(lengths) != expected:
         raise InputError(
-            f"{path} has {len(lengths)} lines and the parallel text {expected}: line n must be the links of "
-            "pair n, an empty line if it has no links"
+            f"{path} has {len(lengths)} lines, but the parallel text has {expected}: line n must have the links of "
+            "pair n, or be empty if it has no links"
         )
     positions = np.array(numbers, np.int32).reshape(-1, 2)
     lines = np.repeat(np.arange(len(lengths), dtype=np.int32), np.array(lengths, np.int64))
@@ -157,7 +157,7 @@ def parse_links(path: Path, *, expected: int | None = None) -> Links:
 
 
 def sorted_distinct(keys: np.ndarray) -> np.ndarray:
-    """Return the distinct keys in order; for millions of keys much faster than `np.unique`, which hashes."""
+    """Return the distinct keys in order; for millions of keys, this is much faster than `np.unique`, which hashes."""
     ordered = np.sort(keys)
     distinct: np.ndarray = ordered[np.diff(ordered, prepend=-1) > 0]
     return distinct

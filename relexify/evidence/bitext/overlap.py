@@ -18,16 +18,16 @@ __all__ = ["find_overlap", "report_overlap"]
 logger = logging.getLogger(__name__)
 
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?…؟۔।॥።፧։]['\"”’»)\s])\s*|(?<=[。！？｡។။])|(?<=[\u0370-\u03ff\u1f00-\u1fff];)\s+")
-"""Also those of Arabic script, Devanagari, Ethiopic, Armenian, Khmer, Burmese and Greek, whose question mark is `;`."""
+"""Ends of sentences, also in Arabic script, Devanagari, Ethiopic, Armenian, Khmer, Burmese and Greek (`;`)."""
 
 
 def find_overlap(
     pairs: Iterable[tuple[str, str]], source_texts: Iterable[str], target_texts: Iterable[str]
 ) -> np.ndarray:
-    """Return the indices of the pairs with a side whose sentences all occur in text of its language, int64 [n].
+    """Return the indices of the pairs with a side whose sentences all occur in the text of its language, int64 [n].
 
-    Case, punctuation, white space and Unicode form do not count: a translation of a test sentence is as telling if it
-    ends otherwise.
+    Case, punctuation, white space and Unicode form are ignored: the translation of a test sentence gives it away even
+    if the punctuation differs.
 
     Args:
         pairs: Sentences of the source language and of the target language.
@@ -46,10 +46,10 @@ def find_overlap(
 
 
 def report_overlap(left_out: int, pairs: int) -> None:
-    """Warn of pairs that are left out because they are in text to score on.
+    """Warn of pairs that are left out because they are also in text to score on.
 
     Raises:
-        EvidenceError: No other pairs are left.
+        EvidenceError: No pairs remain.
     """
     if not left_out:
         return
@@ -59,7 +59,7 @@ def report_overlap(left_out: int, pairs: int) -> None:
 
 
 def _sentences(text: str) -> set[str]:
-    """Return the words of every sentence of a paragraph, sentences without any left out."""
+    """Return the words of every sentence of a paragraph, without sentences that have no words."""
     sentences = (
         " ".join(word for word in split_words(sentence) if any(map(str.isalnum, word)))
         for sentence in _SENTENCE_ENDS.split(unicodedata.normalize("NFC", text).casefold())

@@ -25,14 +25,13 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
     Args:
         forward: Every target unit has at most one source unit.
         reverse: Every source unit has at most one target unit.
-        how: `"intersection"` keeps links in both, `"union"` links in either, `"forward"` the first direction.
-            `"grow-diag-final-and"` starts from the intersection, adds links of the union that are adjacent to an
-            existing one (also diagonally) and cover an uncovered unit, then links of either direction between two
-            uncovered units. Neighbours are visited in another order than by Moses, which in noisy text gives a few
-            other links.
+        how: `"intersection"` keeps links in both, `"union"` links in either, `"forward"` only the first direction.
+            `"grow-diag-final-and"` starts from the intersection. It adds links of the union that are adjacent to an
+            existing link (also diagonally) and cover an uncovered unit, then links of either direction between two
+            uncovered units. Neighbours are visited in another order than in Moses, so a few links differ in noisy text.
 
     Raises:
-        InputError: `how` is not one of these.
+        InputError: `how` is none of these.
     """
     check_choice("symmetrisation", how, get_args(Symmetrisation))
     ours, theirs = forward.keys(), reverse.keys()
@@ -51,7 +50,7 @@ def symmetrise(forward: Links, reverse: Links, how: Symmetrisation) -> Links:
 
 
 def _grow_diag_final_and(common: Links, united: Links, forward: Links, reverse: Links) -> Links:
-    """Grow line by line; lines on which both directions agree are complete already."""
+    """Grow line by line; lines on which both directions agree need no growing."""
     lines, sizes = np.unique(united.line, return_counts=True)
     differ = sizes != np.bincount(common.line, minlength=int(lines.max(initial=-1)) + 1)[lines]
     tables = [_by_line(links, lines[differ]) for links in (common, united, forward, reverse)]
@@ -65,7 +64,7 @@ def _grow_diag_final_and(common: Links, united: Links, forward: Links, reverse: 
 
 
 def _grow(agreed: list[Point], either: set[Point], forward: list[Point], reverse: list[Point]) -> list[Point]:
-    """Grow the links of one pair of sentences; added links come last."""
+    """Grow the links of one pair of sentences; added links are at the end."""
     kept = list(agreed)
     sources, targets = {source for source, _ in kept}, {target for _, target in kept}
     waiting = either - set(kept)

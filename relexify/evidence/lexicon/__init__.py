@@ -1,10 +1,10 @@
 """Bilingual dictionaries: readers, lookup, and translation quality.
 
 lexicon.py           `BilingualLexicon`: pairs of words; identical words, pivoting over a third language
-reading.py           read a dictionary of any format; two columns are read here
-dictd.py, tei.py     the formats of FreeDict
-files.py             what the readers share
-frequencies.py       word frequencies: of vectors, or from a file
+reading.py           read a dictionary of any format; the reader of two-column text
+dictd.py, tei.py     readers of FreeDict's formats
+files.py             functions that the readers share
+frequencies.py       word frequencies, from vectors or from a file
 correspondences.py   find the entries of a dictionary in two vocabularies
 retrieval.py         measure how well aligned vectors translate
 """

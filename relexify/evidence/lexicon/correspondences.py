@@ -1,4 +1,4 @@
-"""Find the dictionary entries in two vocabularies."""
+"""Find the entries of a dictionary in two vocabularies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Correspondences:
         target: Row in the target vocabulary, int64 [n].
         entry: Index of the dictionary entry, int64 [n].
         word: Index of the source word of that entry, ignoring case, int64 [n].
-        entries: How many entries the dictionary has.
+        entries: Number of entries of the dictionary.
     """
 
     source: np.ndarray
@@ -38,7 +38,7 @@ class Correspondences:
 
     @property
     def entries_used(self) -> int:
-        """How many dictionary entries have both sides in the vocabularies."""
+        """Number of dictionary entries with both sides in the vocabularies."""
         return len(np.unique(self.entry))
 
     @property
@@ -50,7 +50,7 @@ class Correspondences:
         """Count how often two words form a pair, csr [distinct source rows × distinct target rows], in ascending order.
 
         Args:
-            mask: Count only these pairs, bool [n]; the shape stays.
+            mask: Count only these pairs, bool [n]; the shape of the result does not change.
         """
         source_rows, rows = np.unique(self.source, return_inverse=True)
         target_rows, columns = np.unique(self.target, return_inverse=True)
@@ -63,10 +63,11 @@ def find_correspondences(
 ) -> Correspondences:
     """Find each dictionary entry in two vocabularies, in three or four spellings per side.
 
-    A word is looked up as it is, in lower case and in title case ("Don'T" also as "Don't"), and every combination found
-    on both sides counts. So a lower-case pair counts four times: on each side, the word itself equals its lower case.
-    WECHSEL weights its dictionary this way, and its rotations are reproduced only with these repeats. Upper and lower
-    case are those of the language: its words in the dictionary show whether it has an i without a dot, as Turkish does.
+    A word is looked up unchanged, in lower case and in title case ("Don'T" also as "Don't"), and every combination that
+    is found on both sides counts. A lower-case pair thus counts four times, because on each side the word itself equals
+    its lower case. WECHSEL weights its dictionary in this way, and its rotations can be reproduced only with these
+    repetitions. Upper and lower case follow the language: its words in the dictionary show whether it has a dotless ı,
+    like Turkish.
 
     Args:
         lexicon: The dictionary.
@@ -86,12 +87,12 @@ def find_correspondences(
 
 
 def choose_held_out(pairs: Correspondences, share: float, *, most: int, seed: int) -> np.ndarray:
-    """Choose source words at random, and mark all of their pairs, bool [n], so that no word is in both parts.
+    """Choose source words at random, and mark all their pairs, bool [n], so that no source word is in both parts.
 
     Args:
         pairs: The pairs to choose from.
         share: The share of source words to mark.
-        most: The largest number of words to mark.
+        most: Maximum number of words to mark.
         seed: Random seed.
     """
     words = len(np.unique(pairs.word))
@@ -103,7 +104,7 @@ def questions(pairs: Correspondences, mask: np.ndarray) -> tuple[np.ndarray, lis
     """Return the marked source words and their correct translations.
 
     Returns:
-        One source row for each word, the first spelling found, int64 [w]; and the set of its target rows.
+        For each word, the source row of the first spelling that was found, int64 [w], and the set of its target rows.
     """
     first: dict[int, int] = {}
     answers: dict[int, set[int]] = {}

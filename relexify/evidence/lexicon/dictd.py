@@ -1,7 +1,7 @@
-"""FreeDict dictionaries as dictd reads them: an `.index` of headwords and a `.dict` (or `.dict.dz`) of entries.
+"""FreeDict dictionaries in dictd's format: an `.index` of headwords and a `.dict` (or `.dict.dz`) of entries.
 
-A line of the index is `headword<TAB>offset<TAB>length`, both numbers in dictd's base 64, both in bytes of the unpacked
-`.dict`. An entry is printed for people, not for programs:
+A line of the index is `headword<TAB>offset<TAB>length`; both numbers are in dictd's base 64, and count bytes of the
+unpacked `.dict`. Entries are written for people, not for programs:
 
     ziwa /zˈiwa/ <n> (pl: {maziwa})
     1. lake, pond
@@ -68,7 +68,7 @@ def read_dictd(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def plain_words(text: str) -> Iterator[str]:
-    """Yield the words of a line of translations, without pronunciation, grammar, remarks and commas."""
+    """Yield the words of a line of translations, separated by commas, without pronunciation, grammar and remarks."""
     text = RELATION.sub("", text)
     text = ASIDE.sub(" ", ASIDE.sub(" ", PRONUNCIATION.sub(" ", text)))
     for word in SEPARATOR.split(TAG.sub(",", text)):
@@ -92,7 +92,7 @@ def _read_index(path: Path, size: int) -> dict[tuple[int, int], list[str]]:
         if start + length > size:
             raise InputError(
                 f"{path}, line {number}: the entry ends at byte {start + length}, but the dictionary has {size} bytes: "
-                "the two files do not belong together, or the second is truncated"
+                "the two files do not belong together, or the dictionary is truncated; download both again"
             )
         entries.setdefault((start, length), []).append(headword)
     return entries
@@ -117,7 +117,7 @@ def _entry_pairs(entry: str, headwords: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _names(first: str, headwords: list[str]) -> list[str]:
-    """Return the headwords as the entry spells them, because the index folds case and drops punctuation.
+    """Return the headwords as the entry spells them; the index lower-cases them and drops punctuation.
 
     A comma separates headwords only if the index lists each of them: "yes, please" is one headword.
     """

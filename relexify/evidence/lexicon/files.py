@@ -19,7 +19,7 @@ def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file in UTF-8.
 
     Raises:
-        InputError: It cannot be read as text, or is too large for a dictionary.
+        InputError: The file cannot be read as text, or is too large for a dictionary.
     """
     size = 0
     for line in chain.from_iterable(read_blocks(path)):
@@ -32,7 +32,7 @@ def read_content(path: Path) -> bytes:
     """Return the whole content of a file, decompressed.
 
     Raises:
-        InputError: It cannot be read, or is too large for a dictionary.
+        InputError: The file cannot be read, or is too large for a dictionary.
     """
     with open_decompressed(path) as stream:
         content = stream.read(_LARGEST + 1)
@@ -44,12 +44,12 @@ def check_size(size: int, path: Path) -> None:
     """Validate the size of a decompressed dictionary; a few kilobytes may decompress to any number of gigabytes.
 
     Raises:
-        InputError: No dictionary is that large.
+        InputError: The file is too large for a dictionary.
     """
     if size > _LARGEST:
         raise InputError(f"{path} holds more than {_LARGEST:,} bytes, more than any dictionary: check the file")
 
 
 def tidy(side: str) -> str:
-    """Return one side of a pair in NFC, with single spaces, without surrounding spaces and byte order marks."""
+    """Return one side of a pair in NFC, with single spaces, and without surrounding spaces and byte order marks."""
     return unicodedata.normalize("NFC", " ".join(side.replace("\ufeff", "").split()))

@@ -27,14 +27,14 @@ class CountedWords(Protocol):
 
     @property
     def counts(self) -> np.ndarray | None:
-        """How often each was seen, [words]."""
+        """How often each word was seen [words]; None if unknown."""
 
 
 def vector_frequencies(vectors: CountedWords) -> dict[str, float]:
     """Return the frequencies of the words of a set of vectors.
 
     Without counts, Zipf's law is used: the word of rank r (from 1) has the weight 1/r. This needs words that are sorted
-    by frequency, as they are in the usual files. If a word occurs twice, the first counts.
+    by frequency, as they are in the usual files. If a word occurs twice, its first occurrence is used.
     """
     counts = vectors.counts
     if counts is None or not np.any(counts):
@@ -47,7 +47,7 @@ def read_frequencies(path: Path) -> dict[str, float]:
     """Read a list of words and their counts or shares, one word on each line.
 
     Raises:
-        InputError: The file cannot be read, or has something else than a number after a word.
+        InputError: The file cannot be read, or a word is not followed by a number of 0 or more.
     """
     frequencies = {}
     for word, count in read_two_columns(path):
@@ -58,5 +58,5 @@ def read_frequencies(path: Path) -> dict[str, float]:
         if not 0 <= frequencies[word] < float("inf"):
             raise InputError(f"{path}: the frequency of {word!r} is {count!r}: give a number of 0 or more")
     if not any(frequencies.values()):
-        raise InputError(f"{path} has no word that occurs: give one word and its count on each line")
+        raise InputError(f"{path} has no word with a count above 0: give a word and its count on each line")
     return frequencies

@@ -22,10 +22,10 @@ __all__ = ["IDENTICAL_WORDS", "BilingualLexicon"]
 Pair = tuple[str, str]
 
 IDENTICAL_WORDS = "identical words"
-"""Name of a dictionary of words that both languages write alike, which is used if none is given."""
+"""Name of the dictionary of words that both languages write alike; it is used if no dictionary is given."""
 
 MOST_CLASSES, ENTRIES_PER_CLASS = 20, 100
-"""A column with at most 20 different words, each in 100 entries or more on average, has word classes, not words."""
+"""A column with at most 20 different words, and at least 100 entries per word, contains word classes, not words."""
 
 _INNER_APOSTROPHE = re.compile(r"(\w)(['’‘ʼʻ`´＇])(?=\w)")
 _APOSTROPHE = re.compile(r"(\w?)(['’‘ʼʻ`´＇])")
@@ -66,19 +66,19 @@ class BilingualLexicon:
     def load(cls, path: str | Path, *, swapped: bool = False) -> BilingualLexicon:
         """Read a dictionary of any supported format.
 
-        Two columns separated by a tab (Wiktionary lists, whose sides may contain spaces) or by white space (MUSE),
-        FreeDict's TEI files, FreeDict's `.index` with `.dict` or `.dict.dz` (give either, or their folder); text and
-        TEI also compressed. Both sides are normalised to NFC.
+        Formats: two columns separated by a tab (Wiktionary lists, whose sides may contain spaces) or by white space
+        (MUSE); FreeDict's TEI files; FreeDict's `.index` with `.dict` or `.dict.dz` (give either file, or their
+        folder). Text and TEI may be compressed. Both sides are normalised to NFC.
 
         Args:
             path: The file or folder.
             swapped: Whether the file has the target language first.
 
         Raises:
-            InputError: It is missing, damaged, not UTF-8, or contains no pairs, or a column has no words.
+            InputError: The file is missing, damaged or not UTF-8, contains no pairs, or a column contains no words.
         """
         path = Path(path)
-        lexicon = cls(tuple(dict.fromkeys(read_pairs(path))), name=path.name)  # never holds what is repeated
+        lexicon = cls(tuple(dict.fromkeys(read_pairs(path))), name=path.name)  # repeated pairs never take memory
         if not lexicon.pairs:
             raise InputError(
                 f"{path} holds no pairs of words: give a dictionary with a word and its translation per line"
@@ -92,9 +92,9 @@ class BilingualLexicon:
     ) -> BilingualLexicon:
         """Return the words that two vocabularies share, each as its own translation, in source order.
 
-        Shared long words are mostly names and loanwords, and shared numerals mean the same, but short words are often
-        false friends ("die", "in") and punctuation has no meaning: words of fewer than `shortest` letters, and words
-        with neither letters nor digits, are left out. A letter without case (an ideograph, a syllable, a consonant of
+        Words of fewer than `shortest` letters, and words with neither letters nor digits, are left out: shared long
+        words are mostly names and loanwords, and shared numerals mean the same, but short words are often false friends
+        ("die", "in"), and punctuation has no meaning. A letter without case (an ideograph, a syllable, a consonant of
         an abjad) counts as two, because words are shorter in such scripts.
         """
         shared = set(target_words)
@@ -106,28 +106,29 @@ class BilingualLexicon:
         return BilingualLexicon(tuple((target, source) for source, target in self.pairs), name=self.name)
 
     def spelled_like(self, text: str) -> BilingualLexicon:
-        """Return the dictionary with its target words in the characters that prevail in a text.
+        """Return the dictionary with its target words in the Unicode forms that prevail in a text.
 
-        Not every text is in NFC. Some have most marks as characters of their own (NFD), Vietnamese ones often only the
-        tones, and many in Hindi or Bengali have letters with a dot as one character (U+095C), which NFC takes apart.
-        The apostrophe inside words of Uzbek, Ukrainian or Swahili has several forms too, one of them after each letter.
+        Not every text is in NFC. Some texts have most marks as separate characters (NFD); Vietnamese texts often only
+        the tones. Many texts in Hindi or Bengali have letters with a dot as one character (U+095C), which NFC splits.
+        The apostrophe inside words of Uzbek, Ukrainian or Swahili also has several forms; the prevailing form may
+        depend on the letter before it.
         """
         pattern = _letters_with_marks()
-        # The most frequent first, which each letter keeps; of equal ones, the first of the text.
+        # Sorted by frequency, so that `setdefault` keeps the most frequent form of each letter; ties in text order.
         counts = Counter(pattern.findall(text)).most_common()
         forms: dict[str, str] = {}
         joined = apart = 0
         for letter, count in counts:
             composed, decomposed = (unicodedata.normalize(form, letter) for form in ("NFC", "NFD"))
             forms.setdefault(composed, letter)
-            if len(composed) < len(decomposed):  # else the two say nothing about what the text prefers
+            if len(composed) < len(decomposed):  # only then does the letter show which form the text prefers
                 joined, apart = joined + count * (letter == composed), apart + count * (letter == decomposed)
-        form: Literal["NFC", "NFD"] = "NFD" if apart > joined else "NFC"  # of letters that the text does not have
+        form: Literal["NFC", "NFD"] = "NFD" if apart > joined else "NFC"  # for letters that the text does not contain
 
         apostrophes: dict[str, str] = {}
         for (before, mark), _ in Counter(_INNER_APOSTROPHE.findall(text)).most_common():
             apostrophes.setdefault(before.lower(), mark)
-            apostrophes.setdefault("", mark)  # after letters that have none in the text
+            apostrophes.setdefault("", mark)  # for letters without an apostrophe after them in the text
 
         def spelled(word: str) -> str:
             letters = pattern.findall(unicodedata.normalize("NFC", word))
@@ -139,21 +140,21 @@ class BilingualLexicon:
         return replace(self, pairs=tuple((source, spelled(target)) for source, target in self.pairs))
 
     def merged(self, other: BilingualLexicon) -> BilingualLexicon:
-        """Return the pairs of both dictionaries, this one's first."""
+        """Return the pairs of both dictionaries, those of `self` first."""
         name = " + ".join(filter(None, (self.name, other.name)))
         return BilingualLexicon(self.pairs + other.pairs, name=name)
 
     def through(self, other: BilingualLexicon, *, limit: int = 3, ambiguity: int = 20) -> BilingualLexicon:
-        """Chain two dictionaries over the language they share: A–pivot through pivot–B is A–B.
+        """Chain two dictionaries over the language they share: A–pivot and pivot–B give A–B.
 
-        A pair scores Σ 1 / (a·b) over the pivot words that connect it, where a and b count the pivot word's
-        translations into A and B: an ambiguous pivot word ("set") adds little, several that agree add up. Each A word
-        keeps its `limit` best B words. The case of pivot words is ignored.
+        The score of a pair is Σ 1 / (a·b) over the pivot words that connect it, where a and b count the pivot word's
+        translations into A and B. An ambiguous pivot word ("set") adds little; several pivot words that agree add up.
+        Each A word keeps its `limit` best B words. The case of pivot words is ignored.
 
         Args:
-            other: The dictionary that starts with this one's target language.
-            limit: Translations kept for each word.
-            ambiguity: Pivot words with more translations than this into either language are left out.
+            other: The second dictionary; its source language is the target language of the first.
+            limit: Maximum number of translations of a word.
+            ambiguity: Pivot words with more translations than this into either language are ignored.
         """
         before, after = _by_pivot(self.swapped()), _by_pivot(other)
         scores: dict[str, dict[str, float]] = {source: {} for source in self.source_words}
@@ -174,10 +175,10 @@ class BilingualLexicon:
 
 @cache
 def _letters_with_marks() -> re.Pattern[str]:
-    """Return the pattern of a character and those after it that Unicode's forms may join to it.
+    """Return a pattern that matches a character and the following ones that Unicode normalisation may join to it.
 
-    They are the combining marks and, though their combining class is 0, the second parts of other composed characters:
-    the vowels and finals of Hangul, and the second half of a vowel sign in Tamil or Bengali.
+    These are the combining marks, and the second parts of other composed characters, whose combining class is 0: the
+    vowels and finals of Hangul, and the second half of a vowel sign in Tamil or Bengali.
     """
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
     marks = {character for character in characters if unicodedata.combining(character)}
@@ -196,7 +197,7 @@ def _by_pivot(lexicon: BilingualLexicon) -> dict[str, list[str]]:
 
 
 def _check_columns(lexicon: BilingualLexicon) -> None:
-    """Reject a column of numbers, or of word classes, in which a few values are repeated in all entries."""
+    """Reject a column of numbers, and a column of word classes, which repeats a few values in all entries."""
     for position, words in (("first", lexicon.source_words), ("second", lexicon.target_words)):
         found = ""
         if all(unicodedata.category(letter)[0] in "NPZ" for word in words for letter in word):

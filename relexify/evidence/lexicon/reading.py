@@ -1,4 +1,4 @@
-"""Read a dictionary of any format, recognised by its name and its first bytes; two-column text is read here."""
+"""Read a dictionary of any format, recognised by its name and its first bytes; the reader of two-column text."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from relexify.text.decoding import open_decompressed
 __all__ = ["read_pairs", "read_two_columns"]
 
 LONGEST_SIDE = 1_000
-"""Characters of the longest word or phrase; longer ones are not translations, and tokenizers may fail on them."""
+"""Maximum number of characters of a word or phrase; longer ones are no translations, and tokenizers may fail on them."""
 LONGEST_ITEM = 3
-"""Words of the longest item in a list of translations; with a longer one, a comma is part of a sentence."""
+"""Maximum number of words of an item in a list of translations; with longer items, the commas belong to a sentence."""
 FIRST_PAIRS, LEAST_LISTS = 10_000, 0.02
-"""Share of the first pairs that are lists, if lists of translations are usual in a file. In WECHSEL's lists from
-Wiktionary, at most 0.003 of the pairs have such a comma, and those are proverbs and exclamations."""
+"""If at least this share of the first pairs are lists, the file is taken to have lists of translations. In WECHSEL's
+lists from Wiktionary, at most 0.003 of the pairs have such a comma, in proverbs and exclamations."""
 LIST_SEPARATOR = re.compile(r"[,;]\s|[،؛、；，]")
 _BRACKETS = "|".join(
     rf"\{left}(?:{other}|\{left}(?:{other}|\{left}{other}*\{right})*\{right})*\{right}"
     for left, right, other in (("(", ")", "[^()]"), ("[", "]", r"[^\[\]]"), ("{", "}", "[^{}]"))
 )
 REMARK = re.compile(rf"(?:^|\s|(?<=[،؛、；，]))(?:{_BRACKETS})+(?=[\s,;:.!?…،؛、；，]|$)")
-"""Brackets between words, up to three inside each other; those inside a word ("colo(u)r") are part of it."""
+"""Brackets between words, nested up to three levels; brackets inside a word ("colo(u)r") are part of the word."""
 HYPHENS = ("-", "\u2010", "\u2011")
 _MANY_AFFIXES = 0.05
-"""Share of affixes among the entries above which they are worth a warning: they may be stems, such as `-zuri`."""
+"""From this share of affixes on, a warning is logged: the affixes may be stems, such as `-zuri`."""
 TEI_SUFFIXES = (".tei", ".tei.gz", ".tei.xz")
 
 logger = logging.getLogger(__name__)
@@ -85,10 +85,10 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def is_affix(side: str) -> bool:
-    """Whether one side of an entry is a part of words, which begins or ends with a hyphen: `-ness`, `ki-`, `-ji-`.
+    """Whether one side of an entry is a part of words and begins or ends with a hyphen: `-ness`, `ki-`, `-ji-`.
 
-    As a word, it would make the word on the other side mean its letters: 17 of the 5,325 entries from Wiktionary are
-    such for Swahili, among them `-ly → kwa`, and 232 of 60,708 for German.
+    If it were used as a word, the word on the other side would be mixed from its letters. In the dictionaries from
+    Wiktionary, 17 of 5,325 entries for Swahili (such as `-ly → kwa`) and 232 of 60,708 for German are affixes.
     """
     begins, ends = side[:1] in HYPHENS and not side[1:2].isspace(), side[-1:] in HYPHENS and not side[-2:-1].isspace()
     return (begins or ends) and any(map(str.isalpha, side))
@@ -97,8 +97,8 @@ def is_affix(side: str) -> bool:
 def read_two_columns(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the (left, right) pairs of a two-column text file, in file order.
 
-    A line with a tab is split there, and both sides may contain spaces; any other line is split at white space, as in
-    MUSE's files, and must have exactly two words. Columns after the second (scores, notes), blank lines and comments
+    A line with a tab is split at the tab, and both sides may contain spaces. Any other line is split at white space, as
+    in MUSE's files, and must have exactly two words. Columns after the second (scores, notes), blank lines and comments
     (`# …`) are ignored.
 
     Raises:
@@ -137,11 +137,11 @@ def _reader(path: Path) -> Callable[[Path], Iterator[tuple[str, str]]]:
 
 
 def _read_lists(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a two-column text file without remarks, those of a list of translations one by one.
+    """Yield the pairs of a two-column text file without remarks, with lists of translations split into single pairs.
 
-    Two lists of the same length are paired in order ("yes, please" and "ja, bitte"), others each item with each. A
-    phrase with as many words as the list has items may translate all of it ("yes, please" and "ja gern"), and the pair
-    stays whole. In a file with hardly any lists, a comma belongs to a proverb.
+    Two lists of the same length are paired in order ("yes, please" and "ja, bitte"); otherwise, each item is paired
+    with each. A phrase with as many words as the list has items may translate the whole list ("yes, please" and "ja
+    gern"); such a pair is not split. In a file with hardly any lists, commas belong to proverbs and are not split at.
     """
     pairs = read_two_columns(path)
     first = list(islice(pairs, FIRST_PAIRS))
@@ -157,7 +157,7 @@ def _read_lists(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _translates_all(phrase: list[str], items: list[str]) -> bool:
-    """Whether a side is one phrase with as many words as a list has items; the "to" of "to go" does not count."""
+    """Whether a side is one phrase with as many words as a list has items, without the "to" of "to go"."""
     return len(phrase) == 1 and len(phrase[0].removeprefix("to ").split()) == len(items)
 
 
@@ -166,7 +166,7 @@ def _without_remarks(side: str) -> str:
 
 
 def _items(side: str) -> list[str]:
-    """Return the words or short phrases that a comma or semicolon separates, without remarks in brackets."""
+    """Return the words or short phrases that are separated by commas or semicolons, without remarks in brackets."""
     plain = _without_remarks(side)
     items = [item.strip() for item in LIST_SEPARATOR.split(plain)]
     return items if all(0 < len(item.split()) <= LONGEST_ITEM for item in items) else [plain]
@@ -185,7 +185,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _only_dictionary(folder: Path) -> Path:
-    """Return the only dictionary in a folder; for dictd its `.index`."""
+    """Return the only dictionary in a folder; for dictd, its `.index`."""
     found = sorted(
         file for file in folder.iterdir() if file.name.endswith((".index", *TEI_SUFFIXES)) and file.is_file()
     )

@@ -21,8 +21,8 @@ class Quality:
     Attributes:
         precision: Share of words whose nearest target word by cosine is a listed translation (P@1).
         csls_precision: P@1 by cross-domain similarity local scaling (CSLS), which penalises hubs.
-        words: How many source words were tested.
-        candidates: How many target words were candidates.
+        words: Number of source words that were tested.
+        candidates: Number of target words that were candidates.
     """
 
     precision: float
@@ -39,7 +39,7 @@ def translation_quality(
     Args:
         queries: Source words in the target space [n × d].
         keys: Candidate target words [m × d].
-        background: Frequent source words in the target space [b × d], by which CSLS recognises hubs.
+        background: Frequent source words in the target space [b × d], with which CSLS recognises hubs.
         translations: For each query, the correct rows of `keys`.
     """
     by_cosine = nearest(queries, keys, 1)[0][:, 0]
@@ -55,20 +55,20 @@ def translation_quality(
 def csls_nearest(queries: np.ndarray, keys: np.ndarray, background: np.ndarray, *, k: int = 10) -> np.ndarray:
     """Return the best key for each query by cross-domain similarity local scaling (CSLS; Conneau et al., 2018).
 
-    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), where r is the mean cosine to the k nearest of the other language. r(x) is
-    the same for all keys y of a query, so it does not change which one is best and is not computed.
+    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), where r is the mean cosine to the k nearest words of the other language.
+    r(x) is the same for all keys y of a query and does not change the best key, so it is not computed.
 
     Args:
         queries: [n × d].
         keys: [m × d].
-        background: Vectors of the queries' language [b × d], among which a key's neighbours are found.
+        background: Vectors of the queries' language [b × d], for the means r(y) of the keys.
         k: Number of neighbours in the means.
 
     Returns:
         The row of the best key, int64 [n].
     """
     crowding = nearest(keys, background, k)[1].mean(axis=1)
-    # A zero key has no direction, and must not win because its r is zero.
+    # A zero key has no direction; its r is zero, but it must not win.
     crowding[~np.any(keys, axis=1)] = np.inf
     queries, columns = normalise_rows(queries), normalise_rows(keys).T
     best = np.empty(len(queries), dtype=np.int64)

@@ -18,13 +18,13 @@ _DEEPEST = 100  # levels of elements; published dictionaries have about ten
 
 
 def read_tei(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (headword, translation) pairs, one entry in memory at a time.
+    """Yield (headword, translation) pairs, with one entry in memory at a time.
 
     Headwords are `entry/form/orth`; translations are the quotes of every `cit` of type `trans` outside examples, or
     the `tr` elements of older files. Remarks in brackets are dropped.
 
     Raises:
-        InputError: The file is missing, not well-formed, or declares entities (which could expand without bounds).
+        InputError: The file is missing, not well-formed, or declares entities, which could expand to any size.
     """
     _check_bytes(path)
     with open_decompressed(path) as stream:
@@ -36,7 +36,10 @@ def read_tei(path: Path) -> Iterator[tuple[str, str]]:
                 name = _name(element)
                 depth += 1 if event == "start" else -1
                 if depth > _DEEPEST:
-                    raise InputError(f"{path} nests more than {_DEEPEST} elements, which no dictionary does: check it")
+                    raise InputError(
+                        f"{path} nests more than {_DEEPEST} elements, which no dictionary does: check that it is the "
+                        "right file"
+                    )
                 if event == "start" and name == "body":
                     body = element
                 elif event == "end" and name == "entry":
@@ -46,12 +49,12 @@ def read_tei(path: Path) -> Iterator[tuple[str, str]]:
             raise InputError(f"{path} is not well-formed XML ({error}): download it again") from error
         except (LookupError, ValueError) as error:  # the parser looks up the declared encoding among Python's codecs
             raise InputError(
-                f"{path} declares an encoding that cannot be read ({error}): convert it to UTF-8, and declare that"
+                f"{path} declares an encoding that cannot be read ({error}): convert it to UTF-8, and declare UTF-8"
             ) from error
 
 
 def _check_bytes(path: Path) -> None:
-    """Scan the file for entity declarations, which the XML parser would expand, for UTF-16, and for its size."""
+    """Reject a file that is too large, is in UTF-16, or declares entities, which the XML parser would expand."""
     declaration, tail, size = b"<!ENTITY", b"", 0
     with open_decompressed(path) as stream:
         while block := stream.read(_BLOCK_BYTES):

@@ -4,13 +4,13 @@ word_vectors.py      `WordVectors`: vectors of words, and of any text that its n
 ngrams.py            fastText's character n-grams
 formats/             read files of fastText, word2vec and GloVe
 mapped_rows.py       read rows of a file that is larger than memory
-options.py           how vectors are trained
-sentences.py         the text as lists of words, which several processes can make
-shares.py            counts of several hosts
+options.py           options of the training of vectors
+sentences.py         split the text into lists of words, in several processes
+shares.py            exchange counts between several hosts
 training.py          train vectors on text
 counting.py, gensim_training.py   the two ways to train: by counting, or with fastText
 subwords.py          vectors of tokens, from n-grams or from words
-normalised.py        the same for tokenizers that write lower case, or no accents
+normalised.py        the same for tokenizers that lower-case text or remove accents
 """
 
 from relexify.evidence.vectors.ngrams import Ngrams, ngram_buckets

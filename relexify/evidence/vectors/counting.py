@@ -1,8 +1,8 @@
-"""Word vectors by counting contexts, and n-grams fitted to them for words that were not seen.
+"""Word vectors by counting contexts, and n-grams fitted to them for unseen words.
 
-Positive pointwise mutual information of words and contexts with smoothed context frequencies, factored by a truncated
-singular value decomposition (Levy, Goldberg and Dagan, 2015). It takes seconds where skip-gram takes minutes, cannot
-diverge, and gives the same bytes for the same text. The n-grams are a ridge regression.
+The positive pointwise mutual information of words and contexts, with smoothed context frequencies, is factored by a
+truncated singular value decomposition (Levy, Goldberg and Dagan, 2015). This takes seconds where skip-gram takes
+minutes, cannot diverge, and gives the same bytes for the same text. The n-grams are fitted by ridge regression.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from relexify.storage.shards import Shards
 __all__ = ["BlockEnds", "count_vectors", "fit_ngrams", "shared_pairs"]
 
 BLOCK = 4_000_000
-"""Words whose contexts are counted at a time."""
+"""Number of words whose contexts are counted at a time."""
 MOST_PAIRS = 100_000_000
-"""Pairs of word and context that are kept while counting, 0.8 GB; if there are more, the rarer half is dropped. A few
-hundred megabytes of text have fewer."""
+"""Maximum number of pairs of word and context while counting (0.8 GB); if there are more, the rarer half is dropped. A
+few hundred megabytes of text have fewer."""
 CONTEXT_SMOOTHING = 0.75
-"""Exponent of context frequencies, as in word2vec: PMI overrates rare contexts."""
+"""Exponent of context frequencies, as in word2vec, because PMI overrates rare contexts."""
 SINGULAR_POWER = 0.5
 """Exponent of the singular values; 0.5 is better than 1 (Levy et al., 2015, section 5)."""
 OVERSAMPLING = 16
-"""Extra columns of the randomised SVD,"""
+"""Number of extra columns of the randomised SVD."""
 POWER_ITERATIONS = 3
-"""and its power iterations."""
+"""Number of power iterations of the randomised SVD."""
 RIDGE = 0.03
-"""λ of the ridge regression of n-grams,"""
+"""λ of the ridge regression of n-grams."""
 RIDGE_ITERATIONS = 15
-"""and its iterations of conjugate gradients."""
+"""Number of iterations of conjugate gradients in the ridge regression."""
 MOST_WEIGHT = 1_000
-"""More occurrences than this do not increase the weight of a word in the regression."""
+"""Occurrences of a word beyond this number do not increase its weight in the regression."""
 
 
 def count_vectors(
@@ -62,9 +62,9 @@ def count_vectors(
     Args:
         sentences: Starts one pass over the text.
         vocabulary: Words with their counts, most frequent first.
-        width: Components of a vector.
-        window: Words on either side that count, weighted by 1/distance.
-        contexts: How many of the most frequent words are contexts.
+        width: Number of components of a vector.
+        window: Number of words on either side that count as context, weighted by 1/distance.
+        contexts: Number of most frequent words that are used as contexts.
         seed: Random seed of the decomposition.
         lists: Number of lists of words in a pass, for the progress bar.
         blocks: The pairs of word and context in each block of the text, if several hosts count them.
@@ -85,11 +85,11 @@ def count_vectors(
 
 
 class BlockEnds:
-    """Finds the blocks of `_word_rows` from the numbers of words alone, so that they are known before a second pass.
+    """Computes the blocks of `_word_rows` from the lengths of sentences, so that they are known before a second pass.
 
     Attributes:
         window: As for `count_vectors`.
-        ends: The number of sentences up to the end of each block; the last one may be missing.
+        ends: The number of sentences up to the end of each block; without the last block until `finish` is called.
     """
 
     def __init__(self, window: int) -> None:
@@ -99,7 +99,7 @@ class BlockEnds:
         self._size = 0  # rows since the last end
 
     def add(self, lengths: Iterable[int]) -> None:
-        """Continue with sentences of some numbers of words."""
+        """Add sentences, given their numbers of words."""
         for length in lengths:
             self._sentences += 1
             self._size += length + self.window
@@ -116,13 +116,13 @@ class BlockEnds:
 def shared_pairs(
     text: SplitText, shards: Shards, vocabulary: Mapping[str, int], ends: Sequence[int], *, window: int, contexts: int
 ) -> SharedCount[scipy.sparse.csr_array]:
-    """Return how several hosts count the pairs of a text, each some of its blocks.
+    """Return a `SharedCount` in which each host counts the pairs in some blocks of a text.
 
     Args:
         text: The text.
-        shards: Where they exchange their counts.
+        shards: Where the hosts exchange their counts.
         vocabulary: As for `count_vectors`.
-        ends: Those of `BlockEnds`.
+        ends: The ends of the blocks, as in `BlockEnds`.
         window: As for `count_vectors`.
         contexts: As for `count_vectors`.
     """
@@ -152,11 +152,11 @@ def shared_pairs(
 def fit_ngrams(
     words: Sequence[str], vectors: np.ndarray, counts: np.ndarray, *, shortest: int, longest: int, buckets: int
 ) -> WordVectors:
-    """Fit character n-grams, as fastText has them, to word vectors.
+    """Fit character n-grams, as in fastText, to word vectors.
 
-    The n-gram rows are a ridge regression: the mean over a word's n-grams should be close to the word's vector. The
-    words' own rows are the rest, so that `lookup` returns exactly the given vector for each known word, and for any
-    other text the mean of the n-grams that it shares with known words.
+    The n-gram rows are fitted by ridge regression: the mean over a word's n-grams should be close to the word's vector.
+    The words' own rows contain the remaining difference. `lookup` thus returns exactly the given vector for each known
+    word, and for any other text the mean of the n-grams that it shares with known words.
 
     Args:
         words: Most frequent first.
@@ -185,9 +185,9 @@ def fit_ngrams(
 
 @dataclass(frozen=True)
 class _RowsOfWords:
-    """Returns the rows of the words of sentences as one array, and where each sentence ends in it.
+    """Returns the rows of the words of sentences as one array, and the end of each sentence in it.
 
-    A row is −1 for unknown words, and between sentences so that no window spans two.
+    Unknown words have row −1. Rows of −1 also separate sentences, so that no window spans two sentences.
     """
 
     rows: Mapping[str, int]
@@ -205,7 +205,7 @@ class _RowsOfWords:
 
 
 def _word_rows(sentences: Sentences, rows: Mapping[str, int], window: int, advance: Advance) -> Iterator[np.ndarray]:
-    """Yield blocks of word rows, each up to the first end of a sentence after `BLOCK` rows."""
+    """Yield blocks of word rows; each ends at the first end of a sentence after `BLOCK` rows."""
     held: list[np.ndarray] = []
     size = 0
     for found, ends in map_sentences(_RowsOfWords(rows, window), sentences):
@@ -221,7 +221,7 @@ def _word_rows(sentences: Sentences, rows: Mapping[str, int], window: int, advan
 
 
 def _pairs(block: np.ndarray, shape: tuple[int, int], window: int) -> scipy.sparse.csr_array:
-    """Return Σ 1/distance over the occurrences of a context within the window of a word in a block, [words × contexts].
+    """Return Σ 1/distance over all occurrences of a context in the window of a word in a block, [words × contexts].
 
     Args:
         block: Rows of words, as `_word_rows` yields them.
@@ -240,19 +240,19 @@ def _pairs(block: np.ndarray, shape: tuple[int, int], window: int) -> scipy.spar
 
 
 def _add_up(blocks: Iterable[scipy.sparse.csr_array], shape: tuple[int, int]) -> scipy.sparse.csr_array:
-    """Return the sum over all blocks, [words × contexts], without the rarer half of the pairs if there are too many."""
+    """Return the sum over all blocks, [words × contexts]; if there are too many pairs, drop the rarer half."""
     total = scipy.sparse.csr_array(shape, dtype=np.float32)
     for block in blocks:
         total = total + block
         if total.nnz > MOST_PAIRS:
-            # Pairs as rare as the median are dropped too, so more than half of them may be.
+            # Pairs that are as rare as the median are dropped too, so this may be more than half of the pairs.
             total.data[total.data <= np.median(total.data)] = 0
             total.eliminate_zeros()
     return total
 
 
 def _save_pairs(pairs: scipy.sparse.csr_array) -> bytes:
-    """Return a sparse matrix as bytes, less than half of its size in memory."""
+    """Return a sparse matrix as compressed bytes, less than half of its size in memory."""
     stream = io.BytesIO()
     for array in (pairs.indptr, pairs.indices, pairs.data):
         np.save(stream, array, allow_pickle=False)
@@ -287,8 +287,8 @@ def _factored(matrix: scipy.sparse.csr_array, width: int, seed: int, advance: Ad
         inner, _ = np.linalg.qr(transposed @ basis)
         basis, _ = np.linalg.qr(matrix @ inner)
         advance(1)
-    # basis.T @ matrix is small [columns × contexts]; its left singular vectors, mapped back by the basis, are those of
-    # the matrix.
+    # basis.T @ matrix is small [columns × contexts]. Its left singular vectors, multiplied by the basis, are the left
+    # singular vectors of the matrix.
     left, values, _ = np.linalg.svd((transposed @ basis).T, full_matrices=False)
     vectors = (basis @ left)[:, :width] * values[:width] ** SINGULAR_POWER
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -300,8 +300,9 @@ def _factored(matrix: scipy.sparse.csr_array, width: int, seed: int, advance: Ad
 def _ridge(design: scipy.sparse.csr_array, wanted: np.ndarray, importance: np.ndarray) -> np.ndarray:
     """Solve argmin_G Σ_w f_w ‖(A G)_w − v_w‖² + λ ‖G‖², [n-grams × d].
 
-    Conjugate gradients on (Aᵀ F A + λ I) G = Aᵀ F V with a diagonal (Jacobi) preconditioner, all columns at once; the
-    matrix of the system is never built. A few iterations are enough, because the ridge makes it well conditioned.
+    The system (Aᵀ F A + λ I) G = Aᵀ F V is solved by conjugate gradients with a diagonal (Jacobi) preconditioner, for
+    all columns at once; its matrix is never built. A few iterations suffice, because the ridge makes the system well
+    conditioned.
 
     Args:
         design: A, the mean over each word's n-grams, [words × n-grams].

@@ -34,8 +34,8 @@ def run_gensim(
 
     Args:
         text: The text.
-        options: How to train.
-        resolved: Epochs and minimum count.
+        options: Options of the training.
+        resolved: The number of epochs and the minimum count.
         ngrams: For each word of the vocabulary, the rows of its n-grams.
     """
     with importing("gensim", f"training {options.method} vectors", "fasttext"):
@@ -52,13 +52,13 @@ def run_gensim(
         min_n=options.shortest_ngram,
         max_n=options.longest_ngram,
         bucket=1 + max(int(rows.max(initial=0)) for rows in ngrams),
-        min_count=1,  # rare words are already left out,
-        sorted_vocab=0,  # and the words sorted
+        min_count=1,  # rare words are already left out
+        sorted_vocab=0,  # words are already sorted
         seed=options.seed,
         workers=options.workers,
     )
     model.build_vocab_from_freq(dict(text.vocabulary), corpus_count=text.lists)
-    # gensim would hash n-grams into as many buckets as it has rows; ours have one row each, without collisions.
+    # gensim would hash n-grams into as many buckets as it has rows; here, each n-gram has its own row.
     model.wv.buckets_word = ngrams
     with _without_empty_reports(), track("training vectors", resolved.epochs * text.lists) as advance:
         passes = _Passes(text.sentences, advance)
@@ -70,7 +70,7 @@ def run_gensim(
 
 @contextmanager
 def _without_empty_reports() -> Iterator[None]:
-    """Hide the "Exception ignored" messages without an exception that gensim's compiled loops print at times."""
+    """Hide "Exception ignored" messages that name no exception; gensim's compiled loops sometimes print them."""
     hook = sys.unraisablehook
     sys.unraisablehook = lambda event: None if event.exc_type is None else hook(event)
     try:
@@ -82,8 +82,8 @@ def _without_empty_reports() -> Iterator[None]:
 class _Passes:
     """The text as gensim needs it: an object that can be iterated over repeatedly.
 
-    gensim iterates in a thread of its own and waits forever if that thread fails. So a failure ends the pass, and is
-    raised later.
+    gensim iterates in a separate thread, and waits forever if that thread fails. Therefore, an exception only ends the
+    pass, and is raised later.
     """
 
     def __init__(self, sentences: Sentences, advance: Advance) -> None:

@@ -11,15 +11,15 @@ import scipy
 
 __all__ = ["add_rows", "gather_rows", "source_of"]
 
-# Around each touched page the kernel may map hundreds of kilobytes. So the resident memory is bounded by the distance
-# between the first and the last row of a block, or, if rows lie far apart, by their number.
+# The kernel may map hundreds of kilobytes around each touched page. To bound the resident memory, a block of rows is
+# limited by the distance between its first and last row or, if rows lie far apart, by their number.
 _BYTES_AT_ONCE = 128 << 20
 _ROWS_AT_ONCE = 256
 _TERMS_AT_ONCE = 1 << 16
 
 
 def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Copy some rows of a matrix; of a mapped one only their pages are read, and released at once.
+    """Copy some rows of a matrix; if it is memory-mapped, only their pages are read, and released immediately.
 
     Args:
         matrix: [rows × d], in memory or mapped.
@@ -35,7 +35,7 @@ def gather_rows(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     with _random_access(matrix) as mapping:
         while start < len(rows):
             end = max(int(np.searchsorted(rows, rows[start] + reach)), start + _ROWS_AT_ONCE)
-            # Not np.take: it first copies the whole matrix if it is not aligned, as in fastText's files.
+            # Not np.take, because it first copies the whole matrix if it is not aligned, as in fastText's files.
             gathered[start:end] = plain[rows[start:end]]
             if mapping is not None:
                 _advise(mapping, "MADV_DONTNEED")
@@ -48,7 +48,7 @@ def add_rows(sums: np.ndarray, positions: np.ndarray, matrix: np.ndarray, rows: 
 
     Args:
         sums: float32 [m × d], changed in place.
-        positions: Which sum each row is added to [n].
+        positions: The sum that each row is added to [n].
         matrix: [rows × d], in memory or mapped.
         rows: Row indices in any order [n].
     """
@@ -59,7 +59,7 @@ def add_rows(sums: np.ndarray, positions: np.ndarray, matrix: np.ndarray, rows: 
         is_new = np.diff(wanted, prepend=-1) > 0
         needed, columns = wanted[is_new], np.cumsum(is_new) - 1
         touched, lines = np.unique(positions[terms], return_inverse=True)
-        # csr_array adds repeated entries up, as needed: a word may contain an n-gram twice.
+        # csr_array adds up repeated entries, as needed: a word may contain the same n-gram twice.
         uses = scipy.sparse.csr_array((np.ones(len(terms), np.float32), (lines, columns)), (len(touched), len(needed)))
         sums[touched] += uses @ gather_rows(matrix, needed)
 
@@ -86,6 +86,6 @@ def _random_access(matrix: np.ndarray) -> Iterator[mmap.mmap | None]:
 
 
 def _advise(mapping: mmap.mmap, advice: str) -> None:
-    """Advise the kernel how the map is used, if the system supports it."""
+    """Tell the kernel how the map is used, if the system supports this."""
     if hasattr(mmap, advice):
         mapping.madvise(getattr(mmap, advice))

@@ -18,8 +18,8 @@ _FNV_OFFSET = np.uint32(2166136261)
 _FNV_PRIME = np.uint32(16777619)
 _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 _CHARACTERS_AT_ONCE = 1 << 18
-# fastText gives the end of a sentence a row of its own and no n-grams; a text without letters, such as white space or a
-# part of a character, would otherwise get the row of `<>`.
+# In fastText, the end of a sentence has its own row but no n-grams. An empty text, such as white space or a part of a
+# character, would otherwise get the row of `<>`.
 _WITHOUT_NGRAMS = ("</s>", "")
 
 
@@ -28,11 +28,11 @@ class Ngrams:
     """fastText's character n-grams.
 
     Attributes:
-        matrix: [rows × d], may be memory-mapped.
+        matrix: The rows of the n-grams [rows × d], possibly memory-mapped.
         minimum: The shortest n-gram, in characters.
         maximum: The longest n-gram, in characters.
-        buckets: The hash modulus.
-        known: The sorted bucket ids of the rows; if None, row b is bucket b, for all buckets.
+        buckets: The number of hash buckets.
+        known: The sorted bucket ids of the rows; if None, all buckets have a row, in order.
     """
 
     matrix: np.ndarray
@@ -44,7 +44,7 @@ class Ngrams:
     def rows_of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of the n-grams of all words, in order of the words.
 
-        N-grams with unknown buckets are left out; `</s>` and an empty text have none.
+        N-grams with unknown buckets are left out; `</s>` and an empty text have no n-grams.
 
         Returns:
             `(positions, rows)`, int32 [n-grams] each: the word at `positions[i]` has an n-gram in row `rows[i]`.
@@ -61,7 +61,7 @@ class Ngrams:
         return np.concatenate(positions), np.concatenate(rows)
 
     def rows_of_buckets(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of buckets, and whether each bucket has one, int64 and bool [ids]."""
+        """Return the rows of buckets, and whether each bucket has a row, int64 and bool [ids]."""
         if self.known is None:
             return ids, np.ones(len(ids), bool)
         rows = np.searchsorted(self.known, ids)
@@ -75,7 +75,7 @@ def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int
         words: Words without their boundary marks.
         minimum: The shortest n-gram, in characters.
         maximum: The longest n-gram, in characters.
-        buckets: The hash modulus.
+        buckets: The number of hash buckets.
 
     Returns:
         `(indptr, ids)`: word i has the buckets `ids[indptr[i]:indptr[i + 1]]`; int64 [words + 1] and [n-grams].
@@ -86,13 +86,13 @@ def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int
     if longest < shortest or buckets <= 0:
         return np.zeros(len(words) + 1, np.int64), np.zeros(0, np.int64)
 
-    # A lone surrogate is not valid UTF-8; passed through, it is one character of three bytes.
+    # A lone surrogate is not valid UTF-8; with `surrogatepass`, it is one character of three bytes.
     text = "".join([f"<{word}>" for word in words]).encode("utf-8", "surrogatepass")
     room = np.repeat(word_ends, lengths) - np.arange(word_ends[-1])  # characters from here to the word's end
     hashes = _hash_runs(np.frombuffer(text, np.uint8), room, shortest, longest)
     kept = room[:, None] >= np.arange(shortest, longest + 1)
     if shortest == 1:
-        # Not the `<` and `>` around a word.
+        # A lone `<` or `>` is not an n-gram.
         kept[np.concatenate([word_ends - lengths, word_ends - 1]), 0] = False
 
     per_word = np.add.reduceat(kept.sum(axis=1), word_ends - lengths)
@@ -103,8 +103,8 @@ def ngram_buckets(words: Sequence[str], minimum: int, maximum: int, buckets: int
 def _hash_runs(data: np.ndarray, room: np.ndarray, shortest: int, longest: int) -> np.ndarray:
     """Hash the runs of `shortest` to `longest` characters that start at each character.
 
-    A run of n + 1 characters continues the hash of the run of n, so each length costs one pass over the bytes of its
-    last characters only.
+    The hash of a run of n + 1 characters continues the hash of the first n, so each length takes only one pass over the
+    bytes of the last characters.
 
     Args:
         data: UTF-8 bytes [bytes].

@@ -1,11 +1,13 @@
 """Vectors of normalised texts (lower case, no accents) from vectors of words that are not normalised.
 
-The tokens of an uncased tokenizer are spelled `herr` and `uber`, while word vectors know `Herr` and `über`. Let N be
-the tokenizer's normaliser, f_w the frequency of a word and v_w its vector. Then the vector of a text t is
+The tokens of an uncased tokenizer are spelled `herr` and `uber`, but word vectors are for `Herr` and `über`. Let N be
+the tokenizer's normaliser, f_w the frequency of a word and v_w its vector. The vector of a text t is then
 
     Σ f_w v_w / Σ f_w   over the words w with N(w) = t, if there are any;
-    the mean of u_g     over the n-grams g of t otherwise, with u_g = Σ f_w r_h / Σ f_w over all occurrences, in words
-                        w, of n-grams h with the row r_h that normalisation turns into g.
+    the mean of u_g     over the n-grams g of t otherwise.
+
+Here, u_g = Σ f_w r_h / Σ f_w over all occurrences, in words w, of n-grams h that normalisation turns into g; r_h is the
+row of h.
 """
 
 from __future__ import annotations
@@ -23,19 +25,19 @@ from relexify.evidence.vectors.word_vectors import WordVectors
 
 __all__ = ["lookup_normalised"]
 
-_BUCKETS = (1 << 31) - 1  # enough that n-grams of normalised texts hardly ever collide
+_BUCKETS = (1 << 31) - 1  # so many that n-grams of normalised texts hardly ever collide
 _WORDS_AT_ONCE = 1 << 16
-_NEGLIGIBLE = 1e-9  # weight of an n-gram as it is written: it counts only if no word contains it
+_NEGLIGIBLE = 1e-9  # weight of an n-gram of the normalised text itself: it matters only if no word contains the n-gram
 
 
 def lookup_normalised(vectors: WordVectors, texts: Sequence[str], normalise: Callable[[str], str]) -> np.ndarray:
     """Return the vectors of normalised texts.
 
-    Where normalisation changes no word, this is a plain lookup, bit for bit.
+    If normalisation changes no word, the result is bit-identical to a plain lookup.
 
     Args:
         vectors: Vectors of words that were not normalised.
-        texts: Distinct texts; one that normalisation would change is looked up as it is.
+        texts: Distinct texts; texts that normalisation would change are looked up unchanged.
         normalise: Normalises a word.
 
     Returns:
@@ -89,7 +91,7 @@ def _normalised_ngrams(ngrams: Ngrams, words: list[str], names: list[str], weigh
     _, ids = ngram_buckets(texts, ngrams.minimum, ngrams.maximum, _BUCKETS)
     needed = np.unique(ids)
     total = scipy.sparse.csr_array((len(needed), len(ngrams.matrix)))
-    # Letters must correspond one to one.
+    # Only words whose letters correspond one to one to those of the normalised word.
     kept = [index for index, (word, name) in enumerate(zip(words, names, strict=True)) if len(word) == len(name)]
     weights = np.concatenate([weights, np.full(len(texts), _NEGLIGIBLE)])
     for start in range(0, len(kept), _WORDS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The text that vectors are trained on: lists of words or tokens, which several processes can make of its lines."""
+"""The text that vectors are trained on: lists of words or tokens; several processes can split the lines."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ __all__ = [
 ]
 
 Sentences = Callable[[], Iterable[list[str]]]
-"""Starts one pass over a text: lists of words, in order. For a `SplitText`, several processes split the lines."""
+"""Starts one pass over a text, and yields lists of words in order. A `SplitText` is split by several processes."""
 
 _LONGEST_SENTENCE = 10_000  # words; gensim silently drops the rest of a longer sentence
 BATCH = 1_000_000
-"""Characters of text in a batch,"""
+"""Number of characters of text in a batch."""
 _BATCH_WORDS = 200_000
-"""or words of a text that is split already."""
+"""Number of words in a batch of a text that is already split."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class SplitText:
-    """A text, and the function that splits its lines into words; `Sentences` that several processes can make.
+    """`Sentences` that several processes can split: a text, and the function that splits its lines into words.
 
     Attributes:
-        lines: The lines, which can be read repeatedly, as those of a `Corpus`.
-        split: Returns the words of each of some lines; `EachLine` makes it of a function of one line.
-        shards: If given, hosts that work on it together count a share of the text each, and exchange their counts here.
-            They belong to this text and one choice of options.
+        lines: The lines, which can be read repeatedly, such as a `Corpus`.
+        split: Takes some lines, and returns the words of each; `EachLine` turns a function of one line into this.
+        shards: If given, each of several hosts counts a share of the text, and they exchange their counts here. Shards
+            are specific to this text and to one choice of options.
     """
 
     lines: Iterable[str]
@@ -69,7 +69,7 @@ class EachLine:
 
 
 def map_sentences(function: Callable[[list[list[str]]], Result], sentences: Sentences) -> Iterator[Result]:
-    """Yield the results of a function for all sentences, some at a time, in order.
+    """Apply a function to batches of sentences, and yield the results in order.
 
     Args:
         function: As for `map_in_order`.
@@ -81,17 +81,17 @@ def map_sentences(function: Callable[[list[list[str]]], Result], sentences: Sent
 
 
 def of_lines(text: SplitText, function: Callable[[list[list[str]]], Result]) -> Callable[[list[str]], Result]:
-    """Return a function of lines of a text, given one of their words; it can be pickled if its parts can."""
+    """Turn a function of lists of words into a function of lines; it can be pickled if its parts can be pickled."""
     return _OfLines(text.split, function)
 
 
 def batches_of(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield some lines at a time, about a megabyte."""
+    """Yield batches of lines, of about a megabyte each."""
     return _batches(lines, BATCH)
 
 
 def split_long_sentences(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
-    """Yield the same words in lists that are short enough for gensim."""
+    """Split sentences that are too long for gensim."""
     for sentence in sentences:
         for start in range(0, len(sentence), _LONGEST_SENTENCE):
             yield sentence[start : start + _LONGEST_SENTENCE]
@@ -99,7 +99,7 @@ def split_long_sentences(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class _OfLines(Generic[Result]):
-    """Splits lines, and returns the result of a function for the lists of words."""
+    """Splits lines, and applies a function to the lists of words."""
 
     split: Callable[[list[str]], Iterable[list[str]]]
     function: Callable[[list[list[str]]], Result]
@@ -112,7 +112,7 @@ Sized = TypeVar("Sized", str, list[str])
 
 
 def _batches(texts: Iterable[Sized], size: int) -> Iterator[list[Sized]]:
-    """Yield texts until their lengths add up to `size` or more; then those that follow."""
+    """Yield batches of texts; a batch ends when the lengths of its texts add up to at least `size`."""
     batch: list[Sized] = []
     length = 0
     for text in texts:

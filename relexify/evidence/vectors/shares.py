@@ -1,9 +1,9 @@
-"""Count a large text on several hosts that share the cache, each a share of it.
+"""Count a large text on several hosts that share the cache; each host counts a share of it.
 
-The text is cut into shards, whose limits follow from the text alone. One process of every host reads the whole text,
-counts each n-th shard, and writes the counts to the cache. Then it takes all counts from there, in the order of the
-text, and counts those that it does not find. So the sum is that of a single process, bit for bit, nobody waits for
-anybody, and hosts that die, that are slow, or that do not share a cache change nothing but the time.
+The text is split into shards, whose boundaries depend only on the text. One process of every host reads the whole text,
+counts each n-th shard, and writes the counts to the cache. Then it reads all counts from the cache, in the order of the
+text, and counts missing shards itself. The sum is therefore bit-identical to that of a single process. No host waits
+for another, and hosts that die, are slow, or have another cache affect only the time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class ShardsLost(Exception):
-    """Another process has finished and removed the shards, or they cannot be written: the text is counted alone."""
+    """The shards cannot be written, or another process has finished and removed them: count the text alone."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class SharedCount(Generic[Counts]):
     """One pass over a text that is counted in shards.
 
     Attributes:
-        name: What is counted; the shards of several passes are in one folder.
+        name: Name of the pass, because the shards of several passes are in the same folder.
         shards: Where counts are exchanged.
-        batches: Starts a pass over the text: lines, some at a time, with the number of the shard that they belong to.
-        count: Counts a batch; other processes of this host do so too, as for `map_in_order`.
-        combine: Returns the counts of a shard, given those of its batches, in order.
+        batches: Starts a pass over the text; yields batches of lines, each with the number of its shard.
+        count: Counts a batch; it also runs in other processes of this host, as for `map_in_order`.
+        combine: Returns the counts of a shard, given the counts of its batches, in order.
         save: Returns the counts of a shard as bytes.
-        load: Reads them.
+        load: Returns the counts of a shard, given these bytes.
     """
 
     name: str
@@ -54,12 +54,12 @@ class SharedCount(Generic[Counts]):
     load: Callable[[bytes], Counts]
 
     def count_share(self) -> None:
-        """Count the share of this host, without shards whose counts are there already.
+        """Count the share of this host, except shards that are already counted.
 
         Nothing is written for a text of one shard.
 
         Raises:
-            ShardsLost: The counts cannot be written, or are not needed any more.
+            ShardsLost: The counts cannot be written, or are no longer needed.
         """
         started = launch()
         seen: set[int] = set()
@@ -68,7 +68,7 @@ class SharedCount(Generic[Counts]):
         try:
             for number, counts in self._count(lambda number: number % started.hosts == started.host, seen):
                 if number == 0:
-                    first = counts  # until it is known whether there are more
+                    first = counts  # kept until it is known whether there are more shards
                     continue
                 if has_written and not self.shards.exist():
                     raise ShardsLost
@@ -83,10 +83,10 @@ class SharedCount(Generic[Counts]):
             raise ShardsLost from error
 
     def all_counts(self) -> Iterator[Counts]:
-        """Yield the counts of all shards, in order; those that are missing are counted.
+        """Yield the counts of all shards, in order; count missing shards.
 
         Raises:
-            ShardsLost: They were removed in the meantime.
+            ShardsLost: The shards were removed in the meantime.
         """
         seen: set[int] = set()
         following = 0

@@ -22,7 +22,7 @@ from relexify.tokens.vocabulary import AnyTokenizer, Vocabulary, vocabulary_of
 __all__ = ["SubwordVectors", "Subwords", "subword_vectors", "subwords_from_ngrams", "subwords_from_words"]
 
 Subwords = Literal["auto", "ngrams", "words"]
-"""What vectors of tokens are composed from, see `subword_vectors`."""
+"""The parts that vectors of tokens are composed from, see `subword_vectors`."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ def subword_vectors(
         top_words: For `"words"`, use only this many of the most frequent words.
 
     Raises:
-        EvidenceError: N-grams are requested of vectors that have none.
+        EvidenceError: N-grams are requested, but the vectors have none.
     """
     if subwords == "words" or (subwords == "auto" and vectors.ngrams is None):
         return subwords_from_words(tokenizer, vectors, frequencies=frequencies, top_words=top_words)
     if vectors.ngrams is None:
         raise EvidenceError(
-            "these vectors carry no n-grams: use a fastText .bin file, or compose tokens from words (subwords='words')"
+            "these vectors have no n-grams: use a fastText .bin file, or compose tokens from words (subwords='words')"
         )
     return subwords_from_ngrams(tokenizer, vectors)
 
@@ -71,13 +71,13 @@ def subword_vectors(
 def subwords_from_ngrams(tokenizer: AnyTokenizer, vectors: WordVectors) -> SubwordVectors:
     """Compose each token from the n-grams it contains (WECHSEL, section 3.1).
 
-    A token is looked up as its text, without surrounding white space; a token that is a known word includes its word
-    vector, and a special token is looked up as it is spelled. Parts of characters have no n-grams. If the tokenizer
-    normalises text, a token stands for all words that it writes like this, see `lookup_normalised`.
+    A token is looked up by its text, without surrounding white space. If the text is a known word, its word vector is
+    included; a special token is looked up by its spelling. Parts of characters have no n-grams. If the tokenizer
+    normalises text, a token represents all words that are normalised to its text, see `lookup_normalised`.
     """
     vocabulary = vocabulary_of(tokenizer)
     texts = ["" if form.is_byte else form.text.strip() for form in vocabulary.forms]
-    # Many texts occur with and without a space before them, and are looked up once.
+    # Many texts belong to two tokens, with and without a space before them; look each up only once.
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     normalise = normaliser_of(tokenizer)
     found = vectors.lookup(list(rows)) if normalise is None else lookup_normalised(vectors, list(rows), normalise)
@@ -95,14 +95,14 @@ def subwords_from_words(
     """Average, for each token, the vectors of the words it occurs in, weighted by frequency (WECHSEL, Appendix D).
 
     u_x = Σ_v f_v w_v / Σ_v f_v over the words v that contain x when tokenised at the start of a text or after a space;
-    a word that contains it in both counts twice. Special tokens have no vector, even if a word is spelled like one.
+    words that contain x in both cases count twice. Special tokens have no vector, even if a word has the same spelling.
 
     Args:
         tokenizer: The tokenizer of the vocabulary.
         vectors: Word vectors with or without n-grams.
         frequencies: Frequencies of the words; by default the vectors' counts, or 1/rank if they have none.
         top_words: Use only this many of the most frequent words.
-        unit_length: Normalise every word's vector first.
+        unit_length: Scale every word's vector to length 1 first.
     """
     vocabulary = vocabulary_of(tokenizer)
     known_frequencies = vector_frequencies(vectors) if frequencies is None else frequencies
@@ -129,7 +129,11 @@ def _subwords(vocabulary: Vocabulary, matrix: np.ndarray) -> SubwordVectors:
 
 
 def _occurrences(tokenizer: AnyTokenizer, words: list[str], tokens: int) -> scipy.sparse.csr_array:
-    """Count in how many of two positions (start of a text, after a space) a word contains a token, [tokens × words]."""
+    """Count, for each token and word, in how many of two positions (text start, after a space) the word contains it.
+
+    Returns:
+        Counts from 0 to 2 [tokens × words].
+    """
     rows: list[int] = []
     columns: list[int] = []
     with track("tokenising words", len(words)) as advance:

@@ -40,17 +40,17 @@ from relexify.storage.shards import Shards
 
 __all__ = ["train_vectors", "vector_shards"]
 
-_ATTEMPTS = 4  # each with half the learning rate of the one before
-# Enough buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
+_ATTEMPTS = 4  # each with half the learning rate of the previous one
+# So many buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
 # buckets in use, so this costs no memory.
 _UNSHARED_BUCKETS = (1 << 31) - 1
-_MOST_NGRAMS = 2_000_000  # rows; if a text has more, n-grams share them, as in fastText
-_MOST_WORDS = 4_000_000  # in the table of counts, about 0.6 GB; 60 MB of text have a million and a half at most
+_MOST_NGRAMS = 2_000_000  # rows; if a text has more n-grams, they share rows, as in fastText
+_MOST_WORDS = 4_000_000  # in the table of counts, about 0.6 GB; 60 MB of text have at most 1.5 million
 _LARGEST_VOCABULARY = 1_000_000  # words with a vector
-_SHARD = 16  # batches of text in which one of several hosts counts words
+_SHARD = 16  # batches of text in a shard, the unit of counting that hosts divide among themselves
 
 _WordCounts = tuple[Mapping[str, int], int, list[int]]
-"""Words with their counts in a batch, the number of lists of words, and the number of words of each sentence."""
+"""The counts of a batch: words with their counts, the number of lists of words, and the length of each sentence."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,17 +58,17 @@ logger = logging.getLogger(__name__)
 def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -> WordVectors:
     """Train vectors, with counts and n-grams, on a text.
 
-    Only the n-gram buckets that some word of the vocabulary uses are kept: untrained rows are not evidence.
+    Only n-gram buckets that are used by a word of the vocabulary are kept, because untrained rows are not evidence.
 
     Args:
         sentences: Starts one pass over the text; yields lists of words. Several processes count the words of a
-            `SplitText`; their number does not change the result. If it has shards, the share of this host is counted,
-            and the counts of other hosts are taken from there.
-        options: How to train; with one worker, the same text, options and seed give the same bytes.
+            `SplitText`; their number does not change the result. If it has shards, this host counts its share, and
+            reads the counts of other hosts from the shards.
+        options: Options of the training; with one worker, the same text, options and seed give the same bytes.
 
     Raises:
         InputError: An option is out of range.
-        EvidenceError: No word occurs often enough, or training diverges at every learning rate tried.
+        EvidenceError: No word occurs often enough, or training diverges at all learning rates that were tried.
         ShardsLost: Another process has removed the shards, or they cannot be written.
     """
     options = options or VectorTraining()
@@ -76,7 +76,7 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
     counts, lists, words, ends = _count(sentences, options.window)
     resolved = resolve_training(options, words)
     text = TrainingText(sentences, lists, _vocabulary(counts, resolved.minimum_count))
-    counts.clear()  # frees memory: most of it are rare words
+    counts.clear()  # frees memory, because most of the counts are of rare words
     if options.method == "counts":
         return _count_and_fit(text, options, ends)
     for _ in range(_ATTEMPTS):
@@ -93,7 +93,7 @@ def train_vectors(sentences: Sentences, options: VectorTraining | None = None) -
 
 
 def vector_shards(kind: str, key: Mapping[str, object]) -> Shards:
-    """Return where hosts exchange the counts of a text, given the entry of the cache that its vectors will be in.
+    """Return the shards in which hosts exchange the counts of a text; arguments identify the vectors in the cache.
 
     Args:
         kind: As for `cached`.
@@ -109,8 +109,8 @@ def _count_and_fit(text: TrainingText, options: VectorTraining, ends: Sequence[i
 
     Args:
         text: The text.
-        options: How to train.
-        ends: The ends of its blocks, which several hosts share.
+        options: Options of the training.
+        ends: The ends of the blocks that several hosts divide among themselves.
     """
     sentences, window, contexts = text.sentences, options.window, options.contexts
     blocks = None
@@ -144,15 +144,15 @@ def _count_and_fit(text: TrainingText, options: VectorTraining, ends: Sequence[i
 
 
 def _count(sentences: Sentences, window: int) -> tuple[Counter[str], int, int, list[int]]:
-    """Return how often each word occurs, the numbers of lists of words and of words, and the ends of blocks.
+    """Return the count of each word, the number of lists of words, the number of words, and the ends of blocks.
 
-    The memory is bounded: when the table is full, its rarest words are dropped, so in a very large text the counts of
-    rare words are too low.
+    Memory is bounded: when the table is full, its rarest words are dropped. In a very large text, the counts of rare
+    words are therefore too low.
     """
     counts: Counter[str] = Counter()
     blocks = BlockEnds(window)
     lists = words = 0
-    rare = 1  # highest count of a word that is dropped
+    rare = 1  # words with at most this count are dropped
     with track("counting words", None) as advance:
         for in_batch, batch_lists, lengths in _counted_batches(sentences):
             counts.update(in_batch)
@@ -167,7 +167,7 @@ def _count(sentences: Sentences, window: int) -> tuple[Counter[str], int, int, l
 
 
 def _counted_batches(sentences: Sentences) -> Iterator[_WordCounts]:
-    """Yield the counts of all batches of a text, in order, from wherever they are counted."""
+    """Yield the counts of all batches of a text, in order; other hosts may have counted some of them."""
     if not isinstance(sentences, SplitText) or sentences.shards is None:
         return map_sentences(_count_batch, sentences)
     lines = sentences.lines
@@ -195,7 +195,7 @@ def _count_batch(sentences: list[list[str]]) -> _WordCounts:
 
 
 def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
-    """Return the words that occur often enough, a million at most, most frequent first, ties in alphabetical order."""
+    """Return the words that occur often enough, at most a million, most frequent first, ties in alphabetical order."""
     frequent = [(word, count) for word, count in counts.items() if count >= minimum]
     if not frequent:
         most = max(counts.values(), default=0)
@@ -207,7 +207,7 @@ def _vocabulary(counts: Counter[str], minimum: int) -> dict[str, int]:
 
 
 def _train(text: TrainingText, options: VectorTraining, resolved: ResolvedTraining) -> WordVectors:
-    """Train fastText once; the result may hold NaN."""
+    """Train fastText once; the result may contain NaN."""
     words = list(text.vocabulary)
     counts = np.fromiter(text.vocabulary.values(), np.int64, len(words))
     indptr, ids, buckets = _hashed(words, options)

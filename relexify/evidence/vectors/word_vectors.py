@@ -21,7 +21,7 @@ __all__ = ["HasMatrix", "WordVectors", "load_saved_vectors"]
 
 _KIND = "word vectors"
 
-# Many words at once, because each block may read through the whole file; not all, because each word takes memory.
+# Many words, because each block may read through the whole file; but not all, because each word takes memory.
 _WORDS_AT_ONCE = 1 << 16
 
 
@@ -30,7 +30,7 @@ class HasMatrix(Protocol):
 
     @property
     def matrix(self) -> np.ndarray:
-        """[d × d'], for row vectors."""
+        """The rotation [d × d']: a row v becomes v @ matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,11 @@ class WordVectors:
     """Vectors of words, and of any text that fastText's n-grams cover.
 
     Attributes:
-        words: Most frequent first.
-        matrix: The words' own rows [words × d], may be memory-mapped.
+        words: The words, most frequent first.
+        matrix: The words' own rows [words × d], possibly memory-mapped.
         counts: How often each word was seen, int64 [words], if known.
         ngrams: The character n-grams, if any.
-        rotation: [d × d'], applied at lookup: a row v becomes v @ rotation.
+        rotation: A rotation [d × d'] that is applied at lookup: a row v becomes v @ rotation.
     """
 
     words: Sequence[str]
@@ -58,20 +58,19 @@ class WordVectors:
     @classmethod
     def load(cls, path: str | Path, *, limit: int | None = None) -> WordVectors:
         """Read word vectors of any supported format; see `load_vectors`."""
-        # The readers create WordVectors, so they can be imported only when they are needed. This is the only import in
-        # that direction.
+        # Imported here, because the readers import this module. This is the only import in that direction.
         from relexify.evidence.vectors.formats.loading import load_vectors
 
         return load_vectors(path, limit=limit)
 
     def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> Path:
-        """Write one safetensors file; a rotation is stored beside the rows, not applied.
+        """Write one safetensors file; a rotation is stored in addition to the rows, not applied to them.
 
         Args:
             path: The file to write.
             metadata: Further data to store, such as the provenance.
         """
-        # All words as one run of UTF-8 [bytes], and where each starts and the last one ends [words + 1].
+        # All words as one array of UTF-8 bytes [bytes]; the start of each word and the end of the last [words + 1].
         encoded = [word.encode("utf-8", "surrogatepass") for word in self.words]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         arrays = {
@@ -96,7 +95,7 @@ class WordVectors:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Row of each word; the first one if a word occurs twice."""
+        """Row of each word; its first row if a word occurs twice."""
         return dict(zip(reversed(self.words), range(len(self.words) - 1, -1, -1), strict=True))
 
     @property
@@ -107,8 +106,8 @@ class WordVectors:
     def lookup(self, words: Sequence[str]) -> np.ndarray:
         """Return the vectors of any words, as fastText computes them.
 
-        A vector is the mean of the word's own row, if it is in the vocabulary, and the rows of its n-grams. From a
-        memory-mapped file only the needed rows are read.
+        A vector is the mean of the word's own row, if it is in the vocabulary, and the rows of its n-grams. Only the
+        needed rows of a memory-mapped file are read.
 
         Args:
             words: Words, in any order; they need not be in the vocabulary.
@@ -117,7 +116,7 @@ class WordVectors:
             float32 [words × width]; a zero row for a word without any evidence.
 
         Raises:
-            InputError: A needed row holds NaN or infinity.
+            InputError: A needed row contains NaN or infinity.
         """
         rotation = None if self.rotation is None else self.rotation.astype(np.float32)
         found = np.empty((len(words), self.width), np.float32)
@@ -133,18 +132,19 @@ class WordVectors:
         """Return the vectors in another space: every row v becomes v @ rotation at lookup.
 
         Args:
-            rotation: [width × d'], or an object that has it as `matrix`; applied after a rotation that is already set.
+            rotation: The rotation [width × d'], or an object that has it as `matrix`. An existing rotation is applied
+                first.
         """
         matrix = rotation if isinstance(rotation, np.ndarray) else rotation.matrix
         if matrix.ndim != 2 or len(matrix) != self.width:
             raise InputError(
                 f"A rotation of shape {list(matrix.shape)} does not fit vectors of width {self.width}: "
-                f"give one with {self.width} rows"
+                f"give a rotation with {self.width} rows"
             )
         return replace(self, rotation=matrix if self.rotation is None else self.rotation @ matrix)
 
     def most_frequent(self, count: int) -> WordVectors:
-        """Return the vectors with only the first `count` words; the n-grams stay."""
+        """Return the vectors of only the first `count` words; all n-grams are kept."""
         counts = None if self.counts is None else self.counts[:count]
         return replace(self, words=self.words[:count], matrix=self.matrix[:count], counts=counts)
 
@@ -173,7 +173,7 @@ def load_saved_vectors(path: Path) -> WordVectors:
     """Read a file that `WordVectors.save` wrote.
 
     Raises:
-        InputError: It is damaged, or another kind of file.
+        InputError: The file is damaged, or of another kind.
     """
     arrays, metadata = load_arrays(path, _KIND)
     for name in ("words", "offsets", "counts", "known"):

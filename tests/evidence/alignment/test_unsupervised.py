@@ -86,7 +86,7 @@ def test_different_widths_are_rejected_or_reduced(planted):
     sides = words_of(wide, "s"), words_of(target, "t")
     with pytest.raises(InputError, match="14 components and the target vectors 10"):
         align_unsupervised(*sides, options=EASY)
-    with pytest.raises(InputError, match="one width"):
+    with pytest.raises(InputError, match="the same width"):
         find_map(wide, target, QUICK)
     rotation = align_unsupervised(*sides, options=EASY, reduce=True, lexicon=dictionary(truth))
     assert rotation.matrix.shape == (14, 10)
@@ -95,7 +95,7 @@ def test_different_widths_are_rejected_or_reduced(planted):
 
 
 def test_too_few_words_are_rejected():
-    with pytest.raises(EvidenceError, match=r"source side has 49 words .* 10 wide need at least 50"):
+    with pytest.raises(EvidenceError, match=r"source side has 49 words .* of width 10 need at least 50"):
         find_map(cloud(49, 10, 0), cloud(400, 10, 1), QUICK)
 
 

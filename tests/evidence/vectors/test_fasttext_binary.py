@@ -71,8 +71,8 @@ def test_a_damaged_row_names_the_file_when_looked_up(write_fasttext: Write) -> N
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"magic": 7}, "does not start as a fastText model does"),
-        ({"version": 13}, "has fastText format 13; formats 11 and 12 are read"),
+        ({"magic": 7}, "does not begin like a fastText model"),
+        ({"version": 13}, "has fastText format 13, but only formats 11 and 12 are supported"),
         ({"quantised": True}, r"is a quantised fastText model: use the unquantised \.bin"),
         ({"pruned": 4}, "is a quantised fastText model"),
         ({"width": -5, "columns": -5}, "gives -5 as width"),
@@ -81,7 +81,7 @@ def test_a_damaged_row_names_the_file_when_looked_up(write_fasttext: Write) -> N
         ({"entries": 2_000_000_000}, "gives 2000000000 as number of dictionary entries"),
         ({"entries": -1}, "gives -1 as number of dictionary entries, outside 0 to"),
         ({"entries": 5}, "counts 4 words and 0 labels in 5 entries"),
-        ({"rows": 53}, r"its matrix is 53 × 5, where 4 words and 50 buckets of width 5 were announced"),
+        ({"rows": 53}, r"its matrix is 53 × 5, but its header has 4 words and 50 buckets of width 5"),
         ({"columns": 6}, "its matrix is 54 × 6"),
         ({"rows": 1 << 62}, "is damaged: its matrix is"),
     ],

@@ -88,12 +88,12 @@ def test_a_limit_stops_early_and_never_reads_the_rest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("10 2\n" + LINES, "announces 10 words in its first line and has 3"),
-        ("2 2\n" + LINES, "announces 2 words in its first line and has 3"),
-        ("999999999999999 2\n" + LINES, "announces 999999999999999 words in its first line and has 3"),
-        ("3 2\na 1 2\nb 1\nc 1 2\n", "line 3: 1 numbers where 2 are expected"),
-        ("3 2\na 1 2\nb 1 2\nc 1.0 2 3\n", "line 4: 3 numbers where 2 are expected"),
-        ("3 2\na 1 2\n\nc 1 2\n", "line 3: 0 numbers where 2 are expected"),
+        ("10 2\n" + LINES, "announces 10 words in its first line, but has 3"),
+        ("2 2\n" + LINES, "announces 2 words in its first line, but has 3"),
+        ("999999999999999 2\n" + LINES, "announces 999999999999999 words in its first line, but has 3"),
+        ("3 2\na 1 2\nb 1\nc 1 2\n", "line 3: 1 numbers, but 2 are expected"),
+        ("3 2\na 1 2\nb 1 2\nc 1.0 2 3\n", "line 4: 3 numbers, but 2 are expected"),
+        ("3 2\na 1 2\n\nc 1 2\n", "line 3: 0 numbers, but 2 are expected"),
         ("a 1 2\nb 1 two\n", "line 2: 'two' is not a number"),
         ("3 2\na 1 2\nb nan 2\nc 1 2\n", "line 3: the vector of 'b' holds NaN or infinity"),
         ("3 2\na 1 2\nb 1 2\nc 1 -inf\n", "line 4: the vector of 'c' holds NaN or infinity"),
@@ -135,8 +135,8 @@ def test_word2vec_binary_may_break_lines_before_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"2 2\na " + MATRIX[0].tobytes() + b"b 123", "cut short or damaged at word 2 of the 2 it announces"),
-        (b"2 2\na " + MATRIX[0].tobytes(), "cut short or damaged at word 2 of the 2 it announces"),
+        (b"2 2\na " + MATRIX[0].tobytes() + b"b 123", "cut short or damaged at word 2 of 2 announced words"),
+        (b"2 2\na " + MATRIX[0].tobytes(), "cut short or damaged at word 2 of 2 announced words"),
         (b"2 1\na \0\0\0\0b \0\0\xc0\x7f", "word 2: the vector of 'b' holds NaN or infinity"),
         (b"1 1\n\xff\xfe \0\0\0\0", r"word 1: the word b'\\xff\\xfe' is not UTF-8"),
     ],

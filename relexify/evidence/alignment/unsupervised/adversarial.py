@@ -1,8 +1,8 @@
-"""A map trained against a discriminator: one run, which messages and options call a game.
+"""One run of training a map against a discriminator; messages and options call it a game.
 
-The discriminator learns to distinguish mapped source vectors from target vectors, the map learns to make them
+The discriminator learns to distinguish mapped source vectors from target vectors; the map learns to make them
 indistinguishable: Equations 1 and 2 of TreLM, with the details of Conneau et al. (2018), *Word translation without
-parallel data*. All random numbers come from a generator of our own, so that no global state is read.
+parallel data*. All random numbers come from a separate generator, so that no global state is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relexify.progress import Advance
 __all__ = ["Discriminator", "Judge", "build_discriminator", "keep_near_orthogonal", "train_map"]
 
 AFTER_DIVERGENCE = 0.3
-"""Factor on the learning rate after values became infinite or NaN."""
+"""Factor on the learning rate after divergence, that is, after values became infinite or NaN."""
 
 Judge = Callable[[torch.Tensor], float]
 """Scores a map [d × d]; higher is better."""
@@ -53,7 +53,7 @@ class Discriminator:
 
 
 def build_discriminator(width: int, hidden: int, slope: float, generator: torch.Generator) -> Discriminator:
-    """Draw all parameters uniformly from ±1/√n, n being a layer's inputs, on the generator's device."""
+    """Draw all parameters uniformly from ±1/√n, with n the inputs of the layer, on the generator's device."""
     layers = ((width, hidden), (hidden, hidden), (hidden, 1))
 
     def draw(inputs: int, *shape: int) -> torch.Tensor:
@@ -83,9 +83,9 @@ def train_map(
         source: Vectors to map [n × d].
         target: Vectors that stay fixed [m × d].
         start: The initial map, [d × d], for row vectors.
-        options: How to train.
+        options: Options of the training.
         judge: Called at the start and after every epoch.
-        generator: Source of all randomness; on the device of the vectors.
+        generator: Source of all random numbers, on the device of the vectors.
         advance: Called after every step.
     """
     matrix = start.clone().requires_grad_()
@@ -111,7 +111,7 @@ def train_map(
 
 @torch.no_grad()
 def keep_near_orthogonal(matrix: torch.Tensor, beta: float) -> torch.Tensor:
-    """Pull a map towards the orthogonal ones: W ← (1 + β) W − β (W Wᵀ) W (Conneau et al., 2018)."""
+    """Pull a map towards orthogonality: W ← (1 + β) W − β (W Wᵀ) W (Conneau et al., 2018)."""
     return (1 + beta) * matrix - beta * (matrix @ (matrix.T @ matrix))
 
 
@@ -124,8 +124,8 @@ def _step(
     options: AdversarialTraining,
     generator: torch.Generator,
 ) -> None:
-    """Take some steps of Eq. 1 and one of Eq. 2, in place."""
-    # Eq. 1: the discriminator learns which vectors are mapped ones.
+    """Take some steps of Eq. 1 and one step of Eq. 2, in place."""
+    # Eq. 1: the discriminator learns which vectors are mapped source vectors.
     for _ in range(options.discriminator_steps):
         with torch.no_grad():
             mapped = _sample(source, options.batch, generator) @ matrix
@@ -134,8 +134,8 @@ def _step(
         labels = torch.full_like(log_odds, 1 - options.smoothing)
         labels[: options.batch] = options.smoothing
         _descend(binary_cross_entropy_with_logits(log_odds, labels), discriminator.parameters, rate)
-    # Eq. 2: the map learns to make source vectors look like target vectors. The second sum of the equation does not
-    # depend on W, because the target space is fixed, and is left out.
+    # Eq. 2: the map learns to make source vectors look like target vectors. The second sum of the equation is left out:
+    # it does not depend on W, because the target space is fixed.
     mapped = _sample(source, options.batch, generator) @ matrix
     log_odds = discriminator(_drop_out(mapped, options.dropout, generator))
     labels = torch.full_like(log_odds, 1 - options.smoothing)
@@ -149,7 +149,7 @@ def _sample(vectors: torch.Tensor, batch: int, generator: torch.Generator) -> to
 
 
 def _drop_out(vectors: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
-    """Apply dropout with our own generator; torch's reads the global random state."""
+    """Apply dropout with the given generator; torch's own dropout would read the global random state."""
     if not rate:
         return vectors
     kept = torch.rand(vectors.shape, generator=generator, device=vectors.device) >= rate

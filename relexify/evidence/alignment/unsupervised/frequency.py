@@ -1,10 +1,10 @@
 """Experimental: a first map from frequency ranks; a word and its translation have similar ranks.
 
 The matching of words is a transport plan between the words of both spaces. It starts as a guess from frequency ranks
-alone. Then an orthogonal map is fitted to the plan, the cosines under the map sharpen the plan, and so on, while the
-weight of the cosines grows (annealing). A word is always placed by a map that was fitted to other words, never to
-itself, so that a wrong guess cannot confirm itself. It starts with the most frequent words, whose ranks are most
-informative, and adds more and more words.
+alone. Then two steps alternate: an orthogonal map is fitted to the plan, and the cosines under the map sharpen the
+plan, with a growing weight (annealing). A word is always matched by a map that was fitted to other words, so that a
+wrong guess cannot confirm itself. The search starts with the most frequent words, whose ranks are most informative, and
+adds more and more words.
 
 The constants below were chosen on the spaces of docs/vectors.md, and on tokens for TreLM; none is from a paper.
 `AdversarialTraining.frequency_map` turns this search off.
@@ -22,35 +22,36 @@ from relexify.progress import Advance, track
 __all__ = ["FrequencyMap", "map_by_frequency"]
 
 FIRST_WORDS = (700, 1_000)
-"""Words that a map starts with. One map per entry: a map is trusted if two maps with different starts agree."""
+"""Number of words that a map starts with. Two maps with different starts are fitted, and trusted if they agree."""
 GROWTH = 1.6
 """Factor by which the number of words grows from one stage to the next."""
 COSINE_WEIGHTS = np.geomspace(0.35, 2.7, 30)
-"""Weight of a cosine against the guess from ranks, in standard deviations of all cosines, by round of annealing."""
+"""Weight of the cosines in each round of annealing, relative to the guess from ranks; cosines are scaled to a root mean
+square of 1."""
 LATER_COSINE_WEIGHTS = np.geomspace(1.5, 2.7, 10)
-"""Weights in the later stages, which start from a map instead of ranks alone."""
+"""Weights of the cosines in the later stages, which start from a map instead of only ranks."""
 FOLDS = 4
-"""Folds of the source words; each is placed by a map fitted to the other folds."""
+"""Folds of the source words; each fold is matched by a map fitted to the other folds."""
 BALANCES = 3
-"""Sinkhorn iterations."""
+"""Number of Sinkhorn iterations."""
 RANK_OFFSET = 20
 """Added to ranks before the logarithm: the order of the very first words is less informative than log-ranks suggest."""
 TAIL = 1.5
-"""The guess falls with the difference of log-ranks as a power of -2 · TAIL: heavy tails, since ranks can be far off."""
+"""The guess decreases as a power -2 · TAIL of the difference of log-ranks: heavy tails, as ranks can be far off."""
 NEIGHBOURS = 10
 """k of CSLS."""
 
 NEAR_SPREADS = 3
 """Two words have similar frequency if their log-ranks differ by no more than this many spreads."""
 FEWEST = 10
-"""Fewer distinct words than this give no map."""
+"""With fewer distinct words, no map is fitted."""
 LEAST_STABILITY, LEAST_WORDS = 0.05, 100
-"""A map is trusted only if two maps agree on this share of the words plus this number of words: unrelated clouds of 400
-to 1,000 words agreed on up to 106 words."""
+"""A map is trusted only if two maps agree on this share of the words plus this number of words: for unrelated clouds of
+400 to 1,000 words, two maps agreed on up to 106 words."""
 TIMES_CHANCE = 3
-"""They must also agree on this many times as many words as in a control without any correspondence."""
+"""The two maps must also agree on this many times as many words as in a control without any correspondence."""
 BANDS = 20
-"""Frequency bands of the control, each with a mean vector of its own."""
+"""Number of frequency bands of the control, each with its own mean vector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +60,10 @@ class FrequencyMap:
 
     Attributes:
         matrix: Orthogonal, float64 [d × d], for row vectors.
-        stability: The share of source words that two maps with different starts send to the same target word, one of
-            similar frequency.
-        chance: The stability in a control: the source vectors are permuted among the words, so that nothing
-            corresponds, while the shape of the space and how it changes with frequency stay.
+        stability: The share of source words that two maps with different starts send to the same target word, if it has
+            a similar frequency.
+        chance: The stability in a control: source vectors are permuted among the words. This removes all
+            correspondence, but keeps the shape of the space and its dependence on frequency.
         stable: Whether the stability is clearly above chance.
     """
 
@@ -75,7 +76,7 @@ class FrequencyMap:
 def map_by_frequency(source: torch.Tensor, target: torch.Tensor, *, spread: float) -> FrequencyMap:
     """Find the orthogonal map that matches words of similar frequency and similar vectors.
 
-    Of words with identical vectors only the most frequent one counts: the others would agree with it by construction.
+    Of words with identical vectors, only the most frequent one is used: the others would agree with it by construction.
 
     Args:
         source: Prepared vectors [n × d], most frequent first.
@@ -91,7 +92,7 @@ def map_by_frequency(source: torch.Tensor, target: torch.Tensor, *, spread: floa
     )
     source, target = source[source_ranks], target[target_ranks]
     apart = (source_logs[:, None] - target_logs).abs() / spread  # [n × m]
-    # With few words, two thirds of them for the first map and all for the second, so that the starts still differ.
+    # With few words, the first map starts with two thirds of them and the second with all, so that the starts differ.
     stages = [_stage_sizes(min(first, fewest * (2 + at) // 3), most) for at, first in enumerate(FIRST_WORDS)]
     rounds = 2 * sum(len(COSINE_WEIGHTS) + len(LATER_COSINE_WEIGHTS) * (len(sizes) - 1) for sizes in stages)
     with track("aligning by frequency", rounds) as advance:
@@ -120,7 +121,7 @@ def _two_maps(
 
 
 def _permuted(rows: torch.Tensor, log_ranks: torch.Tensor) -> torch.Tensor:
-    """Permute the vectors among the words, except for the mean vector of each frequency band, which stays."""
+    """Permute the vectors among the words, but keep the mean vector of each frequency band."""
     share = (log_ranks - log_ranks[0]) / (log_ranks[-1] - log_ranks[0])
     bands = (share * BANDS).long().clamp(max=BANDS - 1)
     counts = torch.zeros(BANDS, dtype=rows.dtype, device=rows.device).index_add_(0, bands, torch.ones_like(share))
@@ -185,7 +186,7 @@ def _anneal(
         products = [source[fold].T @ (plan[fold] @ target) for fold in folds]
         cosines = torch.empty_like(guess)
         for fold, own in zip(folds, products, strict=True):
-            # A word must not be placed by a map that was fitted to it, or the first guess would confirm itself.
+            # A word must not be matched by a map that was fitted to it, or the first guess would confirm itself.
             cosines[fold] = source[fold] @ _orthogonal(sum(products) - own) @ target.T
         logits = _add_cosines(guess, cosines, weight)
         advance(1)
@@ -209,7 +210,7 @@ def _sinkhorn(logits: torch.Tensor) -> torch.Tensor:
 
 
 def _orthogonal(product: torch.Tensor) -> torch.Tensor:
-    """Return the orthogonal matrix closest to a sum of x yᵀ (Procrustes): P (PᵀP)^-½, far faster than by SVD."""
+    """Return the orthogonal matrix closest to a sum of x yᵀ (Procrustes): P (PᵀP)^-½, far faster than with an SVD."""
     wide = product.double()
     values, vectors = torch.linalg.eigh(wide.T @ wide)
     # Directions without evidence have eigenvalues of about 0; the floor keeps their inverse finite.

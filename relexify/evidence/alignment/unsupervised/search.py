@@ -1,7 +1,8 @@
 """Find a map between two spaces without known pairs, and align the word vectors of two languages with it.
 
-Three searches, each tried if the one before it found nothing clear: frequency ranks, principal axes, adversarial
-training. Refinement finds pairs in any data and fits them, so every result is compared with what it reaches by chance.
+There are three searches: frequency ranks, principal axes, adversarial training. Each is tried if the previous one found
+no clear map. Refinement finds pairs in any data and fits a map to them, so every result is compared with the result of
+refining random rotations.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ from relexify.progress import track
 __all__ = ["FoundMap", "align_unsupervised", "find_map"]
 
 CHANCES = 3
-"""Random rotations that a map is compared with."""
+"""Number of random rotations that a map is compared with."""
 CLEAR_GAIN = 2.0
-"""If the principal axes agree this well, adversarial training is skipped."""
+"""If the map by principal axes has this gain over chance, adversarial training is skipped."""
 LEAST_GAIN = 1.25
-"""Least agreement relative to chance. Unrelated clouds reached 1.15; rotated clouds with noise 1.8 and more."""
+"""Minimum gain over chance. Unrelated clouds reached 1.15; rotated clouds with noise 1.8 and more."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,11 +62,11 @@ class FoundMap:
 
     Attributes:
         matrix: Orthogonal after refinement, float64 [d × d]: a prepared row v becomes v @ matrix.
-        agreement: How well the spaces agree under it.
+        agreement: How well the spaces agree under the map.
         chance: The best agreement that random rotations of the same data reached with the same refinement; None for a
-            map by frequency, which has a control of its own.
-        games: Runs of adversarial training until it was found; 0 if frequency or principal axes were enough.
-        stability: For a trusted map by frequency, see `FrequencyMap`; 0 for others.
+            map by frequency, which has its own control.
+        games: Number of runs of adversarial training until it was found; 0 if frequency or principal axes sufficed.
+        stability: For a trusted map by frequency, its stability, see `FrequencyMap`; 0 for other maps.
     """
 
     matrix: np.ndarray
@@ -83,14 +84,14 @@ class FoundMap:
 
     @property
     def converged(self) -> bool:
-        """Whether it is distinguishable from chance."""
+        """Whether the map is distinguishable from chance."""
         return self.gain >= LEAST_GAIN or self.stability > 0
 
     def __str__(self) -> str:
         rotated = 0.0 if self.chance is None else self.chance.share
         return (
             f"frequent words agree {self.gain:.2f} times as well as under random rotations "
-            f"({self.agreement.share:.0%} are mutual nearest neighbours, under random rotations {rotated:.0%})"
+            f"({self.agreement.share:.0%} are mutual nearest neighbours, {rotated:.0%} under random rotations)"
         )
 
 
@@ -107,21 +108,21 @@ def align_unsupervised(
 ) -> Rotation:
     """Find a rotation between the vectors of two languages without a dictionary (Conneau et al., 2018; 3.1, TreLM).
 
-    The map is searched for among centred vectors. The mutual neighbours under it then serve as the dictionary that the
-    rotation of the original vectors is fitted on.
+    The map is searched for among centred vectors. The mutual neighbours under this map are then used as a dictionary,
+    to which the rotation of the original vectors is fitted.
 
     Args:
         source: Vectors of the source language, most frequent words first.
         target: Vectors of the target language, most frequent words first.
-        options: How to search.
+        options: Options of the search.
         lexicon: A dictionary to measure the quality with; it does not affect the rotation.
-        direction: Which language is moved into the space of the other.
+        direction: The language whose vectors are rotated into the space of the other.
         reduce: If the widths differ, project the wider vectors on their principal directions.
         seed: Random seed.
         device: Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
     Raises:
-        InputError: The widths differ and `reduce` is off, or vectors hold NaN.
+        InputError: The widths differ and `reduce` is off, or vectors contain NaN.
         EvidenceError: There are too few words, or the best map is not distinguishable from chance.
     """
     source_reduction, target_reduction = find_reductions(source, target, reduce)
@@ -156,19 +157,19 @@ def find_map(
 ) -> FoundMap:
     """Find the orthogonal map under which two clouds of vectors look alike (Eqs. 1 and 2, TreLM).
 
-    Frequency ranks are tried first, then the principal axes of both spaces, then adversarial training, started from
-    the axes and from random rotations, until one run is distinguishable from chance.
+    Frequency ranks are tried first, then the principal axes of both spaces, then adversarial training, which starts
+    from the map by principal axes and from random rotations, until a run is distinguishable from chance.
 
     Args:
         source: Vectors to map [n × d], most frequent first.
         target: Vectors that stay fixed [m × d], most frequent first.
-        options: How to search.
+        options: Options of the search.
         insist: Raise an error if the best map is not distinguishable from chance.
-        seed: Random seed; on one device the same seed gives the same map.
+        seed: Random seed; on the same device, the same seed gives the same map.
         device: Where to train: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
     Raises:
-        InputError: Widths differ, a value is not finite, or an option is out of range.
+        InputError: Widths differ, a value is NaN or infinite, or an option is out of range.
         EvidenceError: There are too few words, or, with `insist`, no map was found.
     """
     validate_adversarial_training(options or AdversarialTraining())
@@ -187,7 +188,7 @@ def find_map(
         result = f": {best}" if best else ""
         raise EvidenceError(
             f"the two spaces could not be aligned without a dictionary in {options.restarts} games{result}, "
-            f"and {LEAST_GAIN} times are needed; train the vectors of both sides on more text of similar content, "
+            f"but {LEAST_GAIN} times are needed; train the vectors of both sides on more text of similar content, "
             "try more restarts or another seed, or give a dictionary"
         )
     pairs = best.agreement
@@ -201,7 +202,7 @@ class _Search:
     Attributes:
         source: Prepared vectors [n × d].
         target: Prepared vectors [m × d].
-        options: How to search, with `judged` resolved.
+        options: Options of the search, with `judged` resolved.
     """
 
     source: torch.Tensor
@@ -209,7 +210,7 @@ class _Search:
     options: AdversarialTraining
 
     def by_frequency(self) -> FoundMap | None:
-        """Return the map by frequency ranks if it is trusted; refinement does not improve it."""
+        """Return the map by frequency ranks if it is trusted; it is not refined, because this does not improve it."""
         words = self.options.frequency_words
         found = map_by_frequency(self.source[:words], self.target[:words], spread=self.options.frequency_spread)
         logger.info(
@@ -243,7 +244,7 @@ class _Search:
         return self._by_training(best, chance, random)
 
     def _by_axes(self, chance: Agreement) -> FoundMap:
-        """Match the principal axes of both spaces, taken over fewer or more of the frequent words, and refine."""
+        """Match the principal axes of both spaces for several numbers of frequent words, and refine the best match."""
         judged = self.options.judged or len(self.source)
         candidates = (
             torch.from_numpy(principal_axes(self.source[:words]) @ principal_axes(self.target[:words]).T)
@@ -263,7 +264,7 @@ class _Search:
         length = options.epochs * options.steps
         with track("aligning without a dictionary", options.restarts * length) as advance:
             for game in range(options.restarts):
-                rotation = random_rotation(source.shape[1], random)  # drawn even if unused, so that later draws agree
+                rotation = random_rotation(source.shape[1], random)  # even if unused, so that later draws stay the same
                 trained = train_map(
                     source[: options.frequent],
                     target[: options.frequent],

@@ -29,21 +29,21 @@ __all__ = [
 ]
 
 WORDS_PER_COMPONENT = 5
-"""With fewer words per dimension, some rotation fits any two clouds of points."""
+"""Minimum number of words per dimension: with fewer, some rotation fits any two clouds of points."""
 BLOCK_CELLS = 1 << 24
-"""Similarities that are held in memory at a time."""
+"""Maximum number of similarities in memory at a time."""
 
 
 def validate_matrices(source: np.ndarray, target: np.ndarray) -> None:
     """Validate that two matrices can be in one space.
 
     Raises:
-        InputError: The widths differ, or a value is not finite.
+        InputError: The widths differ, or a value is NaN or infinite.
     """
     if source.ndim != 2 or target.ndim != 2 or source.shape[1] != target.shape[1]:
         raise InputError(
-            f"the spaces {list(source.shape)} and {list(target.shape)} must be matrices of one width: "
-            "use vectors of one width, or project the wider ones"
+            f"the spaces {list(source.shape)} and {list(target.shape)} must be matrices of the same width: "
+            "use vectors of the same width, or project the wider ones"
         )
     for name, matrix in (("source", source), ("target", target)):
         if not np.isfinite(matrix).all():
@@ -54,7 +54,7 @@ def validate_spaces(source: np.ndarray, target: np.ndarray) -> None:
     """Validate that a map can be searched for between two spaces.
 
     Raises:
-        InputError: The widths differ, or a value is not finite.
+        InputError: The widths differ, or a value is NaN or infinite.
         EvidenceError: There are too few words for the width.
     """
     validate_matrices(source, target)
@@ -63,8 +63,8 @@ def validate_spaces(source: np.ndarray, target: np.ndarray) -> None:
         least = WORDS_PER_COMPONENT * matrix.shape[1]
         if words < least:
             raise EvidenceError(
-                f"the {name} side has {words} words with a vector, and without known pairs vectors "
-                f"{matrix.shape[1]} wide need at least {least}: give more text or words, or align them by pairs "
+                f"the {name} side has {words} words with a vector, but without known pairs, vectors of width "
+                f"{matrix.shape[1]} need at least {least}: give more text or words, or align them by pairs "
                 "(a dictionary, identical words or tokens)"
             )
 
@@ -77,18 +77,18 @@ def frequent_rows(vectors: WordVectors, words: int) -> np.ndarray:
 
 
 def prepare_space(matrix: np.ndarray, options: AdversarialTraining, device: str) -> torch.Tensor:
-    """Return the vectors centred and normalised as the options say, float32 [n × d].
+    """Return the vectors centred and normalised as the options request, float32 [n × d].
 
-    The mean is that of the frequent words; a zero row stays zero.
+    The mean of the frequent words is subtracted; zero rows stay zero.
     """
     rows = np.asarray(matrix, dtype=np.float64)
-    if options.centre:  # before normalising: a large common direction would otherwise dominate every unit vector
+    if options.centre:  # before normalising, because a large common direction would dominate every unit vector
         nonzero = np.any(rows != 0, axis=1)
         rows = np.where(nonzero[:, None], rows - rows[nonzero][: options.frequent].mean(axis=0), 0)
     if options.normalise:
         lengths: np.ndarray = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.maximum(lengths, 1e-30)
-    # A mean square of one per component lets one learning rate fit all widths.
+    # Scale to a mean square of one per component, so that the same learning rate is suitable for all widths.
     scale = math.sqrt(rows.shape[1] / max(np.mean(np.sum(rows[: options.frequent] ** 2, axis=1)), 1e-30))
     return torch.from_numpy((rows * scale).astype(np.float32)).to(resolve_device(device))
 
@@ -96,15 +96,15 @@ def prepare_space(matrix: np.ndarray, options: AdversarialTraining, device: str)
 def random_rotation(width: int, random: np.random.Generator) -> np.ndarray:
     """Draw an orthogonal matrix uniformly, [width × width]."""
     directions, triangle = np.linalg.qr(random.normal(size=(width, width)))
-    # QR leaves the signs of the columns open; fixing them makes the distribution uniform (Mezzadri, 2007).
+    # QR does not determine the signs of the columns; fixing them makes the distribution uniform (Mezzadri, 2007).
     rotation: np.ndarray = directions * np.sign(np.diag(triangle))
     return rotation
 
 
 def principal_axes(rows: torch.Tensor) -> np.ndarray:
-    """Return the principal axes of a space as columns, by falling variance, [d × d].
+    """Return the principal axes of a space as columns, by decreasing variance, [d × d].
 
-    An axis has no sign of its own; each is oriented so that the skewness along it is positive.
+    The sign of an axis is arbitrary, so each axis is oriented such that the skewness along it is positive.
     """
     values = rows.cpu().double().numpy()
     _, directions = np.linalg.eigh(values.T @ values)
@@ -138,7 +138,7 @@ class Agreement:
     def strength(self) -> float:
         """Mean CSLS over all words, 0 for words without a mutual neighbour: the criterion for finished maps.
 
-        The share alone is high in any data of few dimensions; the mean CSLS alone is high if few pairs are left.
+        The share alone would be high for any data of few dimensions, and the mean CSLS alone if there are few pairs.
         """
         return self.mean * self.share
 
@@ -146,7 +146,7 @@ class Agreement:
     def closeness(self) -> float:
         """Mean cosine over all words, 0 for words without a mutual neighbour: the criterion during training.
 
-        CSLS falls while two clouds approach each other, and rises only once words begin to match.
+        CSLS is not suitable here: it decreases while two clouds approach each other, until words begin to match.
         """
         return self.cosine * self.share
 
@@ -155,7 +155,7 @@ class Agreement:
 def mutual_neighbours(source: torch.Tensor, target: torch.Tensor, k: int = 10) -> Agreement:
     """Find the pairs that are nearest in both directions by CSLS (Conneau et al., 2018).
 
-    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), where r is the mean cosine to the k nearest of the other space.
+    CSLS(x, y) = 2 cos(x, y) − r(x) − r(y), where r is the mean cosine to the k nearest words of the other space.
 
     Args:
         source: [n × d].
@@ -202,20 +202,20 @@ def mutual_neighbours(source: torch.Tensor, target: torch.Tensor, k: int = 10) -
 
 
 def fit_pairs(source: np.ndarray, target: np.ndarray, pairs: Agreement) -> np.ndarray:
-    """Fit an orthogonal map, float64 [d × d], to pairs of rows [n × d] and [m × d], all of them at unit length."""
+    """Fit an orthogonal map, float64 [d × d], to pairs of rows [n × d] and [m × d], scaled to unit length."""
     return fit_orthogonal(normalise_rows(source[pairs.source]), normalise_rows(target[pairs.target]))
 
 
 def refine(
     source: torch.Tensor, target: torch.Tensor, matrix: np.ndarray, *, rounds: int, k: int = 10
 ) -> tuple[np.ndarray, Agreement]:
-    """Refine a map: fit it to mutual neighbours with Procrustes, find the neighbours again, while that helps.
+    """Refine a map: fit it to mutual neighbours with Procrustes, find neighbours again, and repeat while this helps.
 
     Args:
         source: Frequent words of the source space [n × d].
         target: Frequent words of the target space [m × d].
         matrix: The map to start from, [d × d], for row vectors.
-        rounds: Fits, at most.
+        rounds: Maximum number of fits.
         k: k of CSLS.
 
     Returns:

@@ -1,10 +1,14 @@
-"""fastText's `.bin`, read by memory map and without the fastText package.
+"""fastText's `.bin`, memory-mapped and read without the fastText package.
 
-The layout, little-endian: magic and version (int32 each); twelve int32 options and one float64; the dictionary (int32
-entries, words, labels; int64 tokens and pruned buckets; then per entry the word, a NUL, its int64 count and an int8
-type, 0 for a word and 1 for a label); one byte that says whether the matrix is quantised; the input matrix (int64
-rows, int64 columns, float32 data), whose first rows are the words' and whose other rows are the n-gram buckets'. An
-output matrix follows, which nothing here needs.
+The layout, little-endian:
+
+- magic and version (int32 each)
+- twelve int32 options and one float64
+- the dictionary: entries, words and labels (int32 each), tokens and pruned buckets (int64 each); then, for each entry,
+  the word, a NUL, its count (int64) and its type (int8; 0 for a word, 1 for a label)
+- one byte: whether the matrix is quantised
+- the input matrix: rows and columns (int64 each), float32 data; first the rows of words, then those of n-gram buckets
+- the output matrix, which is not needed here
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ _DICTIONARY = struct.Struct("<3i2q")
 _MATRIX = struct.Struct("<?2q")
 _SUPERVISED = 3
 _TRAILER = 9  # bytes after a word and its NUL: the count and the type
-_LONGEST_WORD = 1 << 20  # bytes; without a bound, a damaged file would be searched to its end
+_LONGEST_WORD = 1 << 20  # bytes; without this limit, a damaged file would be searched to its end
 
 
 def read_fasttext(path: str | Path) -> WordVectors:
@@ -47,8 +51,8 @@ def read_fasttext(path: str | Path) -> WordVectors:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}): check the file and its permissions") from error
     matrix = np.memmap(path, np.dtype("<f4"), "r", offset, (rows, header.width))
-    # Format 11 wrote n-gram lengths into supervised models that never used them. A "pruned" count of 0 means that no
-    # bucket is left (-1 if nothing was pruned).
+    # Supervised models of format 11 contain n-gram lengths, but do not use n-grams. A "pruned" count of 0 means that no
+    # bucket is left; -1 means that nothing was pruned.
     unused = (header.version == 11 and header.model == _SUPERVISED) or header.pruned == 0
     ngrams = None
     if not unused and header.buckets and 1 <= max(header.minimum, 1) <= header.maximum:
@@ -58,7 +62,7 @@ def read_fasttext(path: str | Path) -> WordVectors:
 
 @dataclass(frozen=True)
 class _Header:
-    """The numbers of the header that are needed here."""
+    """The fields of the header that are needed here."""
 
     version: int
     width: int
@@ -75,16 +79,18 @@ def _read_header(path: Path, data: mmap.mmap) -> tuple[_Header, int]:
     """Return the header, and the offset of the first dictionary entry."""
     offset = _OPTIONS.size + _DICTIONARY.size
     if data[:4] != FASTTEXT_MAGIC:
-        raise InputError(f"{path} does not start as a fastText model does: give a .bin file that fastText wrote")
+        raise InputError(f"{path} does not begin like a fastText model: give a .bin file that fastText wrote")
     if len(data) < offset:
         raise _cut_short(path, "inside its header")
     version, width, _, _, _, _, _, _, model, buckets, minimum, maximum, _, _ = _OPTIONS.unpack_from(data, 0)
     entries, words, labels, _, pruned = _DICTIONARY.unpack_from(data, _OPTIONS.size)
     if version not in (11, 12):
-        raise InputError(f"{path} has fastText format {version}; formats 11 and 12 are read: save it with fastText 0.9")
+        raise InputError(
+            f"{path} has fastText format {version}, but only formats 11 and 12 are supported: save it with fastText 0.9"
+        )
     if pruned > 0:
         raise _quantised(path)
-    # Validated before anything is allocated for them.
+    # Validate sizes before any memory is allocated for them.
     ranges = {
         "width": (width, 1, 1 << 20),
         "number of buckets": (buckets, 0, 1 << 31),
@@ -118,13 +124,13 @@ def _read_dictionary(path: Path, data: mmap.mmap, header: _Header, offset: int) 
         raw.append(data[offset:end])
         trailers.append(end + 1)
         offset = end + 1 + _TRAILER
-    # Entries are sorted with the words first, and matrix rows count words only.
+    # Words come before labels, and only words have rows in the matrix.
     counts = _read_int64(np.frombuffer(data[:offset], np.uint8), np.asarray(trailers[: header.words], np.int64))
     return _decode(raw[: header.words]), counts, offset
 
 
 def _read_int64(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Read the little-endian int64 numbers at the given offsets, which are not aligned, of an array of bytes."""
+    """Read little-endian int64 numbers at the given offsets of an array of bytes; the offsets need not be aligned."""
     numbers = np.zeros(len(offsets), np.int64)
     for byte in range(8):
         numbers |= data[offsets + byte].astype(np.int64) << (8 * byte)
@@ -132,7 +138,7 @@ def _read_int64(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _decode(raw: list[bytes]) -> list[str]:
-    """Decode words; invalid bytes become U+FFFD, repeated until the word differs from every other word."""
+    """Decode words; invalid bytes become U+FFFD, and more U+FFFD are appended until the word is unique."""
     try:
         return [word.decode() for word in raw]
     except UnicodeDecodeError:
@@ -156,8 +162,8 @@ def _read_matrix_shape(path: Path, data: mmap.mmap, header: _Header, offset: int
     _, rows, columns = _MATRIX.unpack_from(data, offset)
     if rows != header.words + header.buckets or columns != header.width or not rows:
         raise InputError(
-            f"{path} is damaged: its matrix is {rows} × {columns}, where {header.words} words and {header.buckets} "
-            f"buckets of width {header.width} were announced; download it again"
+            f"{path} is damaged: its matrix is {rows} × {columns}, but its header has {header.words} words and "
+            f"{header.buckets} buckets of width {header.width}; download it again"
         )
     if start + 4 * rows * columns > len(data):
         raise _cut_short(path, f"inside its matrix of {rows} × {columns}")

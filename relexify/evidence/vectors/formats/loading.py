@@ -16,15 +16,15 @@ __all__ = ["load_vectors"]
 def load_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
     """Read word vectors: fastText `.bin` and `.vec`, word2vec, GloVe, or a file of `WordVectors.save`.
 
-    The content decides the format, not the name. fastText models and our own files are memory-mapped, the others may
-    be compressed (gz, xz, bz2, zst).
+    The format is recognised by the content, not by the name. fastText models and relexify's files are memory-mapped;
+    other formats may be compressed (gz, xz, bz2, zst).
 
     Args:
         path: The file.
-        limit: Keep this many words, the most frequent ones; all by default.
+        limit: Keep only this many of the most frequent words; all by default.
 
     Raises:
-        InputError: There is no such file, or it cannot be read as vectors.
+        InputError: The file does not exist, or cannot be read as vectors.
     """
     path = Path(path)
     if limit is not None and limit < 1:

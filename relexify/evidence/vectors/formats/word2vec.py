@@ -1,7 +1,7 @@
-"""word2vec's formats, which fastText's `.vec` files and GloVe share: text and binary, plain or compressed.
+"""word2vec's formats, text and binary, plain or compressed; fastText's `.vec` files and GloVe use the text format.
 
-Text: a line is a word, a space and its numbers; a first line "count width" may announce them. Words may contain spaces,
-so lines are split from the right. Binary: a line "count width", then each word, a space and its float32 numbers.
+Text: a line is a word, a space and its numbers; the first line may be "count width". Words may contain spaces, so lines
+are split from the right. Binary: a line "count width", then each word, a space and its float32 numbers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _LONGEST_HEADER = 100  # bytes
 _LONGEST_WORD = 1 << 20  # bytes
 _SAMPLE = 4096  # bytes
 _NEVER_IN_TEXT = frozenset(range(32)) - frozenset(b"\t\n\r")
-_FIRST_BYTES = 1 << 22  # of the matrix
+_FIRST_BYTES = 1 << 22  # initial size of the matrix
 
 logger = logging.getLogger(__name__)
 
 
 def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVectors:
-    """Read vectors written as text into memory.
+    """Read vectors in the text format into memory.
 
     Args:
         path: The file, plain or compressed.
         limit: Read at most this many words.
 
     Raises:
-        InputError: A line does not fit the first one; the message names it.
+        InputError: A line has another width than the first one, or is damaged; the message names the line.
     """
     path = Path(path)
     blocks = read_line_blocks(path, _LONGEST_LINE)
@@ -67,7 +67,7 @@ def read_text_vectors(path: str | Path, *, limit: int | None = None) -> WordVect
         number += size
     if announced is not None and store.read != announced[0] and store.read != limit:
         raise InputError(
-            f"{path} announces {announced[0]} words in its first line and has {store.read}: download it again"
+            f"{path} announces {announced[0]} words in its first line, but has {store.read}: download it again"
         )
     return store.finish()
 
@@ -89,7 +89,7 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
         limit: Read at most this many words.
 
     Raises:
-        InputError: The file is cut short or damaged.
+        InputError: The file is truncated or damaged.
     """
     path = Path(path)
     with open_decompressed(path) as stream:
@@ -103,20 +103,22 @@ def read_word2vec_binary(path: str | Path, *, limit: int | None = None) -> WordV
         for number in range(1, (count if limit is None else min(count, limit)) + 1):
             word, numbers = _read_word(stream), stream.read(4 * width)
             if word is None or len(numbers) != 4 * width:
-                raise InputError(f"{path} is cut short or damaged at word {number} of the {count} it announces")
+                raise InputError(
+                    f"{path} is cut short or damaged at word {number} of {count} announced words: download it again"
+                )
             store.append([word], np.frombuffer(numbers, "<f4")[None], "word", number)
     return store.finish()
 
 
 class _RowStore:
-    """Collects words with their rows in one float32 matrix that grows in place; of equal words the first is kept.
+    """Collects words with their rows in one float32 matrix that grows in place; of equal words, the first is kept.
 
-    The size that a file announces is never allocated before it is read, so a wrong number costs no memory.
+    Memory is allocated as rows are read, not for the announced size, so a wrong announcement costs no memory.
 
     Attributes:
         path: The file that is read, for messages.
         width: The number of components of a row.
-        read: How many rows were given, duplicates included.
+        read: Number of rows that were added, including duplicates.
     """
 
     def __init__(self, path: Path, width: int) -> None:
@@ -167,7 +169,7 @@ class _RowStore:
         """Return the vectors; nothing can be added afterwards.
 
         Raises:
-            InputError: There are none.
+            InputError: No vectors were added.
         """
         words = list(self._words)
         if not words:
@@ -190,7 +192,7 @@ def _announced_shape(line: bytes) -> tuple[int, int] | None:
 
 
 def _parse(numbers: bytes) -> np.ndarray:
-    """Parse numbers separated by spaces, float32 [n]; fewer than there are if one is not a number."""
+    """Parse numbers separated by spaces, float32 [n]; if a field is not a number, fewer numbers are returned."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # older versions of numpy warn instead of raising
         try:
@@ -206,20 +208,20 @@ def _split(line: bytes, width: int) -> tuple[bytes, bytes]:
         word, _, numbers = line.partition(b" ")
         return word, numbers
     fields = line.rsplit(None, width)
-    # A word may contain spaces, but a "word" that ends in a decimal number is a line with a number too many.
+    # A word may contain spaces; but if the "word" ends in a decimal number, the line has too many numbers.
     if len(fields) != width + 1 or (b"." in fields[0] and _is_number(fields[0].split()[-1])):
         return line, b""
     return fields[0], b" ".join(fields[1:])
 
 
 def _bad_line(path: Path, block: list[bytes], width: int, number: int) -> InputError:
-    """Return an error that says which line of a block cannot be read, and why."""
+    """Return an error that names the line of a block that cannot be read, and the reason."""
     for line_number, line in enumerate(block, start=number):
         fields = _split(line, width)[1].split()
         if len(fields) != width:
             found = max(len(line.split()) - 1, 0)
             return InputError(
-                f"{path}, line {line_number}: {found} numbers where {width} are expected; download the file again"
+                f"{path}, line {line_number}: {found} numbers, but {width} are expected; download the file again"
             )
         wrong = [field.decode(errors="replace") for field in fields if not _is_number(field)]
         if wrong:

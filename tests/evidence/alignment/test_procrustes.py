@@ -172,7 +172,7 @@ def test_a_dictionary_of_other_languages_is_rejected():
 def test_swapped_columns_are_noticed_even_if_a_few_words_fit(right_way):
     source, target, _ = languages()
     swapped = dictionary(100).swapped().merged(dictionary(right_way))
-    with pytest.raises(InputError, match=f"look swapped: {right_way} of .* and 100 the other way.*`swapped`"):
+    with pytest.raises(InputError, match=f"look swapped: {right_way} of .* but 100 the other way.*`swapped`"):
         align(source, target, swapped)
 
 

@@ -22,7 +22,7 @@ from relexify.grafting.unigram import (
     find_unigram_prior,
 )
 from relexify.grafting.unigram_text import sample_paragraphs
-from relexify.grafting.vocabulary import check_own_tokenizer, load_own_tokenizer
+from relexify.grafting.vocabulary import check_own_tokenizer, describe_other_tokens, load_own_tokenizer
 
 __all__ = [
     "CheckResult",
@@ -36,6 +36,7 @@ __all__ = [
     "check_own_tokenizer",
     "check_roles",
     "count_read_tokens",
+    "describe_other_tokens",
     "find_unigram_prior",
     "graft",
     "is_tied",

@@ -13,6 +13,7 @@ from relexify.grafting.vocabulary import load_own_tokenizer
 from relexify.mixture import Mixture, Origin, mixture_of_rows
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import identify_weights
+from relexify.pretrained.languages import check_one_language
 from relexify.pretrained.loading import load_model
 from relexify.storage.documents import write_documents
 from relexify.storage.files import Provenance, check_output, write_folder
@@ -57,13 +58,15 @@ def prune(model: str | Path, output: str | Path, corpus: TextOption, *, overwrit
         overwrite: Replace the output.
 
     Raises:
-        InputError: The model or the text cannot be read, or the output would replace one of them.
+        InputError: The model or the text cannot be read, the model has several vocabularies, or the output would
+            replace one of them.
         GraftError: The vocabulary of the model cannot be changed.
         VocabularyError: The tokenizer does not belong to the model, or the text would be encoded differently.
         OutputError: The output cannot be written.
     """
     output = Path(output)
     check_output(output, model, texts=(corpus,), overwrite=overwrite)
+    check_one_language(model)
     source_provenance = read_notes(model).get("provenance")
     text = Corpus.open(corpus)
     text.ensure_text()

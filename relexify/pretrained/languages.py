@@ -22,7 +22,15 @@ from relexify.storage.files import MARKER, write_file, write_folder
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["LANGUAGES", "check_languages", "export_language", "language_folder", "load_for_language", "needs_language"]
+__all__ = [
+    "LANGUAGES",
+    "check_languages",
+    "check_one_language",
+    "export_language",
+    "language_folder",
+    "load_for_language",
+    "needs_language",
+]
 
 LANGUAGES = "languages"
 """The folder with one tokenizer per language, inside the folder of the model."""
@@ -42,6 +50,20 @@ def check_languages(languages: Sequence[str]) -> None:
     # Some file systems are case-insensitive.
     if languages[0].lower() == languages[1].lower():
         raise InputError(f"both languages are called {languages[0]!r}: give two different names, such as en and sw")
+
+
+def check_one_language(name: str | Path) -> None:
+    """Validate that a folder does not have several languages with their own vocabularies, of which only one is read.
+
+    Raises:
+        InputError: It has several.
+    """
+    kind = kind_of_folder(name)
+    if kind is not None and (languages := kind.languages(name)):
+        raise InputError(
+            f"{name} has a vocabulary for each of the languages {' and '.join(languages)}: export one of them first "
+            f"(relexify export {name} {languages[-1]} OUTPUT)"
+        )
 
 
 def needs_language(name: str | Path) -> bool:

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 
 from relexify.errors import GraftError, InputError
 from relexify.methods.ofa import factorise
+from relexify.pretrained.kinds import kind_of_config
 from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.progress import ONCE
 from relexify.systems.compression.codes import codes_of, smallest_base, table_sizes
@@ -96,6 +97,8 @@ def compressed(
     options = options or Compression()
     if is_compressed(model):
         raise GraftError(f"this {type(model).__name__} is already compressed: expand it first, or give the plain model")
+    if (kind := kind_of_config(model.config)) is not None:  # the result could not be loaded, since it has two kinds
+        raise GraftError(f"a {kind.name} cannot be compressed: give a model of transformers")
     embedding = model.get_input_embeddings()
     if embedding is None or getattr(embedding, "weight", None) is None:
         raise GraftError(f"{type(model).__name__} has no input embedding to compress")

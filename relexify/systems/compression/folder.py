@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from relexify.errors import GraftError, InputError
-from relexify.grafting import load_own_tokenizer
+from relexify.errors import GraftError, InputError, VocabularyError
+from relexify.grafting import describe_other_tokens, load_own_tokenizer
 from relexify.mixture import MIXTURE_FILE
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.loading import load_model
@@ -34,6 +34,7 @@ from relexify.systems.compression.codes import check_codes, codes_of
 from relexify.systems.compression.compress import CompressionReport, compressed
 from relexify.systems.compression.model import expanded, is_compressed
 from relexify.systems.compression.options import Compression
+from relexify.tokens import vocabulary_of
 from relexify.version import __version__
 
 __all__ = ["compress_folder", "expand_folder"]
@@ -61,7 +62,7 @@ def compress_folder(
     Raises:
         InputError: The model does not exist, or an option is impossible for it.
         GraftError: The model cannot be compressed.
-        VocabularyError: The tokenizer does not belong to the model.
+        VocabularyError: The tokenizer does not belong to the model, or `codes_from` has other tokens.
         OutputError: The output exists, or cannot be written.
     """
     options = options or Compression()
@@ -78,6 +79,10 @@ def compress_folder(
                 f"{options.codes_from} has {len(pretrained):,} rows, but the model has {tokens:,}: "
                 "give a model with the same vocabulary"
             )
+        # Rows of the two models are paired by id.
+        others = vocabulary_of(load_own_tokenizer(options.codes_from)).tokens
+        if other := describe_other_tokens(others, vocabulary_of(tokenizer).tokens):
+            raise VocabularyError(f"{options.codes_from} has another vocabulary than the model: {other}")
     small, report = compressed(plain, options, pretrained=pretrained, make_codes=_cached_codes)
     if report.embedding_after >= report.embedding_before:
         logger.warning(

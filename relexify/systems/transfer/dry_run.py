@@ -113,7 +113,8 @@ def _describe_tokenizer(options: Transfer, source: PreTrainedTokenizerFast) -> s
     if choice.origin == "extended":
         return f"the model's own, with {count_of(options.added_tokens, 'token')} added"
     if choice.name is not None:
-        return f"the tokenizer of {choice.name}, {len(load_tokenizer(choice.name)):,} tokens"
+        load = load_own_tokenizer if choice.origin == "donor" else load_tokenizer
+        return f"the tokenizer of {choice.name}, {len(load(choice.name)):,} tokens"
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     return f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"

@@ -9,11 +9,11 @@ import numpy as np
 
 from relexify.evidence.alignment import Rotation
 from relexify.evidence.evidence import Evidence
-from relexify.grafting import Graft, graft, is_tied
+from relexify.grafting import Graft, graft, is_tied, load_own_tokenizer
 from relexify.methods.inputs import Inputs
 from relexify.methods.registry import METHODS, Initialisation, InputKind
 from relexify.mixture import MIXTURE_FILE, Mixture, PrecomputedRows
-from relexify.pretrained.loading import load_model, load_tokenizer
+from relexify.pretrained.loading import load_model
 from relexify.pretrained.parameters.fresh import fresh_twin
 from relexify.pretrained.parameters.lexical import weight_rows
 from relexify.storage.arrays import load_arrays, save_arrays
@@ -50,7 +50,7 @@ def method_inputs(
 
     def read_donor() -> tuple[PreTrainedTokenizerFast, np.ndarray]:
         name = str(options.donor)
-        return load_tokenizer(name), weight_rows(load_model(name).get_input_embeddings())
+        return load_own_tokenizer(name), weight_rows(load_model(name).get_input_embeddings())
 
     return Inputs(
         source=source,

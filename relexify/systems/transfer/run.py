@@ -209,7 +209,9 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     provenance = read_notes(options.model).get("provenance")
     # Tokenizers first, because a large model takes minutes to read.
     source, choice = load_own_tokenizer(options.model), choose_tokenizer(options)
-    given = None if choice.name is None else load_tokenizer(choice.name)
+    # The rows of a donor are used with its tokenizer; of a folder given as tokenizer, only the tokenizer is used.
+    load = load_own_tokenizer if choice.origin == "donor" else load_tokenizer
+    given = None if choice.name is None else load(choice.name)
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     if given is not None and choice.name is not None:

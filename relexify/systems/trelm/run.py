@@ -201,17 +201,13 @@ def _write_start(model: str | Path, folder: Path, options: Trelm) -> None:
         VocabularyError: A tokenizer does not belong to its model.
     """
     first, second = options.languages
-    source: str | Path = model
-    target: PreTrainedModel | None = None
-    if options.vocabularies == "separate" and options.source_model:
-        source = options.source_model
+    other = options.source_model if options.vocabularies == "separate" else None
+    source = model if other is None else other
     tokenizers = load_own_tokenizer(source), load_own_tokenizer(model)
-    if source is not model:
-        target = _load_backbone(model)
     built = with_trilayer(
         _load_backbone(source),
         (first, second),
-        target=target,
+        target=None if other is None else _load_backbone(model),
         trilayer=options.trilayer,
         embedding_size=options.embedding_size,
         seed=options.seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    FalconConfig,
+    FalconForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     OPTConfig,
@@ -37,6 +40,16 @@ MODELS = {
     ),
     "numbers": lambda: OPTForCausalLM(
         OPTConfig(vocab_size=24, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, ffn_dim=8, layerdrop=0.5)
+    ),
+    "config": lambda: FalconForCausalLM(
+        FalconConfig(
+            vocab_size=24,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            hidden_dropout=0.3,
+            attention_dropout=0.3,
+        )
     ),
     "both": lambda: XLMWithLMHeadModel(XLMConfig(vocab_size=24, emb_dim=8, n_layers=1, n_heads=2)),
 }
@@ -68,6 +81,7 @@ def test_rates_are_restored_after_an_error():
 
 def test_a_training_without_dropout_is_that_of_a_model_without_it(run_of):
     run = run_of("bert")
+    run = replace(run, source=shutil.copytree(run.source, run.folder / "source"))  # other tests share the original
     run.train(TRAINING, name="with")
     run.train(replace(TRAINING, dropout=False), name="without")
     file = run.source / "config.json"

@@ -63,6 +63,12 @@ def test_a_compressed_model_with_the_tokens_of_another_is_not_expanded(compresse
     assert_error(outcome, "is not the one that the embeddings were built for")
 
 
+def test_codes_are_not_taken_from_a_model_with_other_tokens(world, tmp_path):
+    other = pico.permute_tokens(shutil.copytree(world.gpt2, tmp_path / "other"))
+    outcome = relexify("compress", world.gpt2, tmp_path / "small", "--k", "2", "--set", f"codes_from={other}")
+    assert_error(outcome, "has another vocabulary than the model")
+
+
 def test_expanded_it_is_an_ordinary_model_with_the_same_logits(compressed, tmp_path):
     output, _ = compressed
     outcome = relexify("expand", output, tmp_path / "plain")
@@ -86,7 +92,7 @@ def test_bad_input_is_rejected_in_a_sentence_and_leaves_nothing(world, compresse
     out = tmp_path / "out"
     rejects(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--codes", "digits"), "9 codes", "20 rows")
     rejects(("compress", world.gpt2, out, "--k", 2, "--clusters", 3, "--equal-size"), "9 codes", "20 rows")
-    rejects(("compress", world.gpt2, out, "--k", 99), "cut into 99 parts", "from 1 to 32")
+    rejects(("compress", world.gpt2, out, "--k", 99), "split into 99 tables", "from 1 to 32")
     rejects(("compress", world.gpt2, out, "--codes", "digits", "--equal-size"), "leave out one")
     rejects(("compress", compressed[0], out), "already compressed", "expand")
     rejects(("compress", tmp_path / "none", out), "no folder")

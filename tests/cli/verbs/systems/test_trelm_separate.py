@@ -92,12 +92,20 @@ def test_each_language_is_scored_and_exported(texts: Texts, whole: tuple[Path, A
     assert (rejected.status, "does not have the language 'de'" in rejected.err) == (2, True)
 
 
+def test_prune_and_compress_keep_both_languages(texts: Texts, whole: tuple[Path, Any], tmp_path: Path) -> None:  # noqa: F811
+    pruned = relexify("prune", whole[0], tmp_path / "out", "--corpus", texts.root / "xx.txt")
+    assert (pruned.status, "relexify export" in " ".join(pruned.err.split())) == (2, True), pruned.err
+    compressed = relexify("compress", whole[0], tmp_path / "out", "--k", "2")
+    assert (compressed.status, "TRILayer model cannot be compressed" in " ".join(compressed.err.split())) == (2, True)
+    assert not list(tmp_path.glob("out*"))
+
+
 def test_invalid_combinations_are_rejected_before_any_work(texts: Texts, grafted: Path, tmp_path: Path) -> None:  # noqa: F811
     pico.bert(pico.wordpiece()).save_pretrained(tmp_path / "wide")
     for options, part in (
         (SEPARATE, "--source-model"),
         (("--source-model", texts.model), "--source-model is for separate vocabularies"),
-        (("--vocabularies", "mixed"), "no 'mixed' vocabularies"),
+        (("--vocabularies", "mixed"), "--vocabularies mixed is not possible: choose joint or separate"),
         (
             (*SEPARATE, "--source-model", texts.model, "--set", "embedding_size=8"),
             "--set embedding_size=… is for a joint",

@@ -283,6 +283,14 @@ def test_a_transfer_with_the_tokens_of_another_is_rejected(world, transferred, t
     assert relexify(name, folder, *given, *flags).status == 0
 
 
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_a_donor_with_the_tokens_of_another_is_rejected(world, transferred, tmp_path, flags):
+    donor = pico.permute_tokens(shutil.copytree(transferred[0], tmp_path / "graft"))
+    given = ("--corpus", world.corpus, "--method", "omp", "--set", "score=false", "--donor", donor)
+    outcome = relexify("transfer", world.gpt2, tmp_path / "out", *given, *flags)
+    assert_error(outcome, "is not the one that the embeddings were built for")
+
+
 @pytest.fixture
 def headless(transferred, tmp_path) -> Path:
     """A transfer without a head."""

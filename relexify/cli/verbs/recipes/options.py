@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from relexify.cli import console
+from relexify.cli.console import emit, print_table
+from relexify.cli.console import table as new_table
 
 __all__ = ["options"]
 
@@ -23,12 +24,12 @@ def options(
 
     tables = list_options(table)
     for name, keys in tables.items():
-        shown = console.table(f"[{name}]", "key", "default", "meaning")
+        shown = new_table(f"[{name}]", "key", "default", "meaning")
         shown.columns[2].justify = "left"
         for key in keys:
             meaning = key.meaning
             if any(f"`{choice}`" not in meaning for choice in key.choices):  # otherwise it explains all of them
                 meaning += f" One of: {', '.join(key.choices)}."
             shown.add_row(escape(key.name), escape(key.default), escape(meaning))
-        console.print_table(shown)
-    console.emit(tables=tables)
+        print_table(shown)
+    emit(tables=tables)

@@ -34,9 +34,7 @@ def estimate(
     tokens: Annotated[float | None, option("Tokens to train on, such as 2e9, instead of --steps.", PLAN)] = None,
     batch: Batch = Training.batch,
     length: Length = Training.length,
-    training_plan: Annotated[
-        str, typer.Option("--plan", help=f"One of {', '.join(PLANS)}.", rich_help_panel=PLAN)
-    ] = Training.plan,
+    plan: Annotated[str, typer.Option(help=f"One of {', '.join(PLANS)}.", rich_help_panel=PLAN)] = Training.plan,
     gpu: Annotated[str, typer.Option(help=f"One of {', '.join(GPUS)}.", rich_help_panel=HARDWARE)] = "h200",
     gpus: Annotated[
         int | None,
@@ -61,7 +59,7 @@ def estimate(
     Example: relexify estimate gpt2-swahili --steps 5000 --measure
     """
     # `check_training` validates the plan.
-    options = Training(steps=steps, batch=batch, length=length, plan=training_plan)  # type: ignore[arg-type]
+    options = Training(steps=steps, batch=batch, length=length, plan=plan)  # type: ignore[arg-type]
     options = apply_settings("training", options, settings)
     if tokens is not None:
         if not 1 <= tokens < 1e18:

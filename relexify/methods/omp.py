@@ -37,7 +37,7 @@ class MatchingPursuit:
 
     Attributes:
         atoms: Number of shared tokens that are mixed into one token, k.
-        anchors: Maximum number of shared tokens that are used, by ascending id; n anchors take 4 n² bytes of memory.
+        anchors: Maximum number of shared tokens that are used, those with the lowest ids; n of them take 4 n² bytes.
     """
 
     atoms: int = 64

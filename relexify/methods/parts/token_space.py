@@ -22,8 +22,8 @@ class WordComposition:
 
     Attributes:
         top_words: Use only this many of the most frequent words; all if None.
-        source_frequencies: A file with words of the source language and their counts; if None, the vectors' counts.
-        target_frequencies: A file with words of the target language and their counts; if None, the vectors' counts.
+        source_frequencies: A file of words of the source language and their counts; if None, those of its vectors.
+        target_frequencies: A file of words of the target language and their counts; if None, those of its vectors.
     """
 
     top_words: int | None = None

@@ -18,7 +18,11 @@ def test_frequencies_are_read_from_a_file_and_must_be_numbers(tmp_path):
     file = tmp_path / "counts.tsv"
     file.write_text("# word, count\nund\t80\nin Kraft\t2.5\nHerr 9\n")
     assert read_frequencies(file) == {"und": 80.0, "in Kraft": 2.5, "Herr": 9.0}
-    for text, message in (("und\tviel\n", "'viel'"), ("und\t-1\n", "'-1'"), ("und\t0\n", "no word with a count above 0")):
+    for text, message in (
+        ("und\tviel\n", "'viel'"),
+        ("und\t-1\n", "'-1'"),
+        ("und\t0\n", "no word with a count above 0"),
+    ):
         file.write_text(text)
         with pytest.raises(InputError, match=message):
             read_frequencies(file)

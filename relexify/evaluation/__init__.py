@@ -2,8 +2,8 @@
 
 text.py       score held-out text
 evaluate.py   evaluate a model on a task
-registry.py   what a task is; each file in tasks/ registers some
-options.py, results.py   how a model is evaluated, and the scores of each seed
+registry.py   the definition of a task; files in tasks/ register tasks
+options.py, results.py   the options of an evaluation, and the scores of each seed
 training.py   the Trainer that fine-tuning and parsing share
 metrics.py    accuracy, F1, correlations
 data/         readers of task data

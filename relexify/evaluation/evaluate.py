@@ -1,4 +1,4 @@
-"""Evaluate a model on a task, by training it or with a linear probe."""
+"""Evaluate a model on a task, by training it, or with a linear probe."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
 
     Args:
         model: A folder, a Hub name or a packaged model.
-        files: The data.
+        files: The files of the task.
         options: The task and its training options.
-        folder: Holds finished seeds and checkpoints; the same call resumes from it.
+        folder: The folder for finished seeds and checkpoints; the same call resumes from it.
 
     Raises:
         InputError: A file is invalid, or the model cannot be evaluated on the task.
         VocabularyError: The tokenizer does not belong to the model.
     """
     device = resolve_device(options.device)
-    # `through` names a language only if the model is bilingual and `language` chooses the one to train in.
+    # `through` is a model, unless `model` is bilingual and `language` selects the language to train in: then `through`
+    # is its other language.
     two_languages = options.language is not None and options.through is not None and needs_language(model)
     with (
         language_folder(model, options.language) as trained,
@@ -55,7 +56,7 @@ def evaluate_task(model: str | Path, files: TaskFiles, options: Evaluation, *, f
         data = _read(files, options)
         if repeated := data.repeated_tests:
             total = sum(map(len, data.tests.values()))
-            logger.warning("%s: %d of %d test examples are in the training data too", options.task, repeated, total)
+            logger.warning("%s: %d of %d test examples are also in the training data", options.task, repeated, total)
         return _search(resolve(trained), data, options, Path(folder))
 
 
@@ -73,17 +74,17 @@ def check_evaluation(model: str | Path, files: TaskFiles, options: Evaluation) -
 
 
 def check_task_model(model: str | Path, options: Evaluation) -> None:
-    """Validate that a model can be evaluated on a task: fine-tuning takes encoders only, probes and parsers any model.
+    """Validate that a model can be evaluated on a task: fine-tuning needs an encoder, the others take any model.
 
     Raises:
-        InputError: There is no such model, or it is a decoder or an encoder-decoder.
+        InputError: The model does not exist, or is a decoder or an encoder-decoder.
     """
     if TASKS[options.task].needs_encoder and not options.probe:
         encoder_config(model, options.task)
 
 
 def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> TaskResult:
-    """Choose a learning rate and a batch by the first seed if there are several, then evaluate with all seeds."""
+    """Evaluate with all seeds; if there are several learning rates or batches, first choose with the first seed."""
     if len(options.candidates) == 1:
         return _evaluate(model, data, options.candidates[0], folder)
     tried, folders = [], []
@@ -94,8 +95,8 @@ def _search(model: str, data: TaskData, options: Evaluation, folder: Path) -> Ta
         (result,) = _evaluate(model, data, first, folders[-1]).per_seed
         dev = math.nan if result.dev is None else result.dev.value
         tried.append(Candidate(training.learning_rate, training.batch, dev))
-    best = max(range(len(tried)), key=lambda index: tried[index].dev)  # the first of equals
-    # In the folder of the search, where its first seed is finished already.
+    best = max(range(len(tried)), key=lambda index: tried[index].dev)  # the first if several are equal
+    # In the candidate's own folder, where the first seed is already finished.
     chosen = _evaluate(model, data, options.candidates[best], folders[best])
     return replace(chosen, search=tuple(tried))
 
@@ -116,7 +117,7 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
         model,
         options.task,
         data,
-        training,  # type: ignore[arg-type]  # the options of a task that is fine-tuned
+        training,  # type: ignore[arg-type]  # all remaining tasks are fine-tuned
         seeds=options.seeds,
         folder=folder,
         through=options.through,
@@ -127,6 +128,6 @@ def _evaluate(model: str, data: TaskData, options: Evaluation, folder: Path) -> 
 def _read(files: TaskFiles, options: Evaluation) -> TaskData:
     if len(options.candidates) > 1 and files.dev is None:
         raise InputError(
-            "a search over learning rates and batches needs development data to choose by: give it (`dev`)"
+            "a search over learning rates and batches needs development data to choose the best: give it (`dev`)"
         )
     return read_task(options.task, files, examples=options.examples)

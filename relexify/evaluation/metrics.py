@@ -1,7 +1,7 @@
 """Metrics: accuracy, correlations, F1 and entity F1, scores by label, and confusion matrices.
 
 An undefined score (a correlation with a constant, an F1 without positives) is 0, as in GLUE: a model that always
-predicts the same has learned nothing. This module does not import torch, so that tasks can name their metric.
+predicts the same has learned nothing. This module does not import torch, so that task definitions can import metrics.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class LabelRow:
 
     Attributes:
         label: A class, a tag, or a type of entity.
-        precision: Share of the predictions of this label that are right.
-        recall: Share of the examples with this label that are predicted right.
-        f1: The harmonic mean of the two.
+        precision: Share of the predictions of this label that are correct.
+        recall: Share of the examples with this label that are predicted correctly.
+        f1: The harmonic mean of precision and recall.
         examples: Number of examples with this label.
     """
 
@@ -73,7 +73,7 @@ class Confusion:
 
 
 def accuracy(gold: Sequence[object], predicted: Sequence[object], *, task: str, unit: str = "examples") -> Score:
-    """Return the share of labels that are right; `unit` is what has a label."""
+    """Return the share of labels that are predicted correctly; `unit` is the word for labelled items."""
     _check(gold, predicted)
     right = sum(label == prediction for label, prediction in zip(gold, predicted, strict=True))
     return _score(task, "accuracy", right / len(gold), len(gold), unit)
@@ -97,7 +97,7 @@ def f1(gold: Labels, predicted: Labels, *, task: str) -> Score:
 
 
 def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str) -> tuple[Score, Score, Score]:
-    """Return the mean of accuracy and F1, and both of them: GLUE's scores for MRPC."""
+    """Return the mean of accuracy and F1, then accuracy and F1: GLUE's scores for MRPC."""
     right, harmonic = accuracy(gold, predicted, task=task), f1(gold, predicted, task=task)
     mean = (right.value + harmonic.value) / 2
     return _score(task, "mean of accuracy and F1", mean, len(gold)), right, harmonic
@@ -106,8 +106,8 @@ def accuracy_and_f1(gold: Labels, predicted: Labels, *, task: str) -> tuple[Scor
 def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) -> tuple[Score, Score]:
     """Return the share of answers that match exactly, and the mean F1 of their words.
 
-    Answers are compared as lists of words in lower case, so punctuation does not count. Of several right answers, the
-    one with the best score counts.
+    Answers are compared as lists of words in lower case, without punctuation. If there are several right answers, the
+    best score counts.
     """
     _check(gold, predicted)
     scores = [
@@ -119,7 +119,7 @@ def answer_scores(gold: Sequence[Labels], predicted: Labels, /, *, task: str) ->
 
 
 def matthews(gold: Labels, predicted: Labels, *, task: str) -> Score:
-    """Return Matthews' correlation of two labels, or of more (Gorodkin, 2004): GLUE's score for CoLA."""
+    """Return Matthews' correlation for two or more labels (Gorodkin, 2004): GLUE's score for CoLA."""
     _check(gold, predicted)
     counts = np.array(confusion(gold, predicted).counts, dtype=np.float64)  # [gold × predicted]
     total, right = counts.sum(), np.trace(counts)
@@ -135,14 +135,14 @@ def matthews_and_accuracy(gold: Labels, predicted: Labels, /, *, task: str) -> t
 
 
 def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str) -> tuple[Score, Score, Score]:
-    """Return the mean of Pearson's and Spearman's correlation, and both of them: GLUE's scores for STS-B."""
+    """Return the mean of Pearson's and Spearman's correlation, then both correlations: GLUE's scores for STS-B."""
     from scipy.stats import rankdata  # slow to import, and rarely needed
 
     _check(gold, predicted)
     expected, found = np.asarray(gold, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     if not (np.isfinite(expected).all() and np.isfinite(found).all()):
-        raise InputError("a correlation needs finite numbers: some of those given are not")
-    # Spearman's correlation is Pearson's of the ranks.
+        raise InputError("a correlation needs finite numbers: remove NaN and infinite values")
+    # Spearman's correlation is Pearson's correlation of the ranks.
     linear, ranked = _pearson(expected, found), _pearson(rankdata(expected), rankdata(found))
     return (
         _score(task, "mean of Pearson and Spearman", (linear + ranked) / 2, len(gold)),
@@ -154,8 +154,8 @@ def correlations(gold: Sequence[float], predicted: Sequence[float], *, task: str
 def entity_scores(gold: Sequence[Labels], predicted: Sequence[Labels], *, task: str) -> tuple[Score, Score, Score]:
     """Return micro-averaged F1, precision and recall of entities, by seqeval.
 
-    An entity is right if its first word, its last word and its type are. Tags are IOB2 (`B-PER`, `I-PER`, `O`). An `I-`
-    without a `B-` before it begins an entity, as in conlleval and published scores.
+    An entity is correct if its first word, its last word and its type are correct. Tags are IOB2 (`B-PER`, `I-PER`,
+    `O`). An `I-` without a preceding `B-` begins an entity, as in conlleval and published scores.
 
     Args:
         gold: Tags of each sentence.
@@ -163,7 +163,7 @@ def entity_scores(gold: Sequence[Labels], predicted: Sequence[Labels], *, task: 
         task: The name of the task.
 
     Raises:
-        InputError: Sentences or predictions differ in number.
+        InputError: The numbers of sentences, or of tags in a sentence, differ between gold and predictions.
         MissingExtra: The package seqeval is not installed.
     """
     _check_sentences(gold, predicted)
@@ -213,7 +213,7 @@ def confusion(gold: Labels, predicted: Labels) -> Confusion:
 
 def _answer_words(answer: str) -> list[str]:
     """Return the words of an answer: single kana or Chinese characters, and runs of other letters, marks and digits."""
-    # `\w` would drop marks, which are the vowels of many scripts.
+    # `\w` would drop combining marks, which are vowels in many scripts.
     kept = "".join(each if unicodedata.category(each)[0] in "LMN" else " " for each in answer.lower())
     return re.sub(r"([\u3040-\u9fff])", r" \1 ", kept).split()
 
@@ -225,7 +225,7 @@ def _compare_answers(right: list[str], predicted: list[str]) -> tuple[bool, floa
 
 
 def _find_entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]]:
-    """Return type, sentence, first and last word of each entity, as seqeval finds them."""
+    """Return type, sentence, first word and last word of each entity that seqeval finds."""
     with importing("seqeval", "scoring names", "evaluation"):
         from seqeval.metrics.sequence_labeling import get_entities
     for tag in {tag for sentence in sentences for tag in sentence}:
@@ -239,12 +239,12 @@ def _find_entities(sentences: Sequence[Labels]) -> set[tuple[str, int, int, int]
 
 
 def _label_row(label: str, right: int, predicted: int, gold: int) -> LabelRow:
-    """Return the scores of a label from the numbers of right predictions, of all predictions, and of gold labels."""
+    """Return the scores of a label, given the numbers of correct predictions, all predictions and gold labels."""
     return LabelRow(label, _share(right, predicted), _share(right, gold), _share(2 * right, predicted + gold), gold)
 
 
 def _pearson(first: np.ndarray, second: np.ndarray) -> float:
-    if not (np.ptp(first) and np.ptp(second)):  # rounded, the mean of equal numbers may be another one
+    if not (np.ptp(first) and np.ptp(second)):  # tested here, because rounding may make a constant differ from its mean
         return 0.0
     first, second = first - first.mean(), second - second.mean()
     spread = float(np.linalg.norm(first) * np.linalg.norm(second))
@@ -261,7 +261,7 @@ def _score(task: str, metric: str, value: float, examples: int, unit: str = "exa
 
 def _check(gold: Sequence[object], predicted: Sequence[object]) -> None:
     if len(gold) != len(predicted):
-        raise InputError(f"there are {len(gold)} labels and {len(predicted)} predictions: give one for each")
+        raise InputError(f"there are {len(gold)} labels, but {len(predicted)} predictions: give one for each")
     if not gold:
         raise InputError("there is nothing to score: give at least one example")
 
@@ -271,5 +271,5 @@ def _check_sentences(gold: Sequence[Labels], predicted: Sequence[Labels]) -> Non
     for number, (tags, predictions) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(tags) != len(predictions):
             raise InputError(
-                f"sentence {number} has {len(tags)} tags and {len(predictions)} predictions: give one for each word"
+                f"sentence {number} has {len(tags)} tags, but {len(predictions)} predictions: give one for each word"
             )

@@ -1,8 +1,8 @@
 """The tasks that a model can be evaluated on.
 
 A task is one small module in `evaluation/tasks/` that adds an entry to `TASKS`. Recipes, the command line and the
-documentation read this registry. Neither it nor the modules of tasks import torch; what evaluates is imported by the
-functions that need it.
+documentation read this registry. Neither this module nor the modules of tasks import torch; functions import the code
+for evaluation when they need it.
 
     TASKS.add("pos", Task(summary="part-of-speech tagging; accuracy", read=read_tagged_words, …))
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["TASKS", "Evaluator", "Metric", "Probe", "Table", "Task"]
 
 Evaluator = Callable[[str, "TaskData", "Evaluation", Path], "TaskResult"]
-"""Trains a model for a task and tests it: takes the model, the data, the options, and a folder for unfinished work."""
+"""Takes the model, data, options, and a folder for unfinished work; trains the model for a task and tests it."""
 
 Probe = Callable[["PreTrainedModel", "PreTrainedTokenizerFast", "TaskData", "Probing"], "Score"]
 """Trains a linear probe on the hidden states of a model and tests it."""
@@ -50,20 +50,20 @@ class Task:
     """A task.
 
     Attributes:
-        summary: What it is and what it reports, in one line, for help and documentation.
+        summary: The task and its scores in one line, for help and documentation.
         read: Reads a file of examples or annotated sentences.
-        predicts: What is predicted: a class or a number for a text or a pair, the right one of several answers, the
-            part of a text that answers a question, tags of words, trees, or semantic roles.
-        metric: The scores that are reported.
+        predicts: The kind of prediction: a class or a number for a text or a pair, the right one of several answers,
+            the part of a text that answers a question, tags of words, trees, or semantic roles.
+        metric: Computes the scores that are reported.
         training: The default training options, from the paper that the task is taken from.
-        table: Scores by label; None if there are no labels.
-        probe: Evaluates a linear probe; None if the task has none.
-        evaluate: Trains and tests a model; None if it is fine-tuned like most.
+        table: Computes scores by label; None if there are no labels.
+        probe: Evaluates a linear probe; None if the task has no probe.
+        evaluate: Trains and tests a model; None for ordinary fine-tuning.
         needs_encoder: Whether only encoders can be evaluated.
         needs_dev: Whether development data is required.
         suite: The benchmark that it is part of, if it is best known by that.
-        packages: Optional packages that it needs, with what they are needed for. The name is that of the module,
-            with `-` where pip has it instead of `_`.
+        packages: Optional packages that the task needs, each with its purpose. The name is the pip name, which must
+            equal the module name except for `-` in place of `_`.
     """
 
     summary: str
@@ -81,4 +81,4 @@ class Task:
 
 
 TASKS: Registry[Task] = Registry("task")
-"""The tasks by name; `Evaluation.task` is one of them."""
+"""All tasks, by the name in `Evaluation.task`."""

@@ -21,13 +21,13 @@ class SeedResult:
 
     Attributes:
         seed: Seed of the new layers, of the order of the data and of dropout.
-        scores: On the test data, the main one first; if there are several test sets, their averages.
-        dev: On the development data, in the epoch that was kept; None without such data.
+        scores: Scores on the test data, the main one first; with several test sets, averages over them.
+        dev: Score on the development data in the epoch that was kept; None without development data.
         epoch: The epoch that was kept, from 1; None for a probe.
         table: Scores by label; empty if there are no labels, or several test sets.
-        confusion: Which labels were confused; None if there are no labels, or several test sets.
-        tests: The scores on each of several test sets, by name.
-        only_label: The label that the model predicts for every text or word, if it is always the same; None otherwise.
+        confusion: The confusion matrix; None if there are no labels, or several test sets.
+        tests: If there are several test sets, the scores on each, by name.
+        only_label: The label that the model predicts for every text or word; None if predictions differ.
     """
 
     seed: int
@@ -41,7 +41,7 @@ class SeedResult:
 
     @classmethod
     def over_tests(cls, seed: int, results: Mapping[str, SeedResult]) -> SeedResult:
-        """Return the result on all test sets; the name of a single one is empty."""
+        """Return the result on all test sets; a single test set has an empty name."""
         if list(results) == [""]:
             return replace(results[""], seed=seed)
         by_score = zip(*(result.scores for result in results.values()), strict=True)
@@ -63,7 +63,7 @@ class SeedResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SeedResult:
-        """Return a result from the plain data that `dataclasses.asdict` made of it.
+        """Return a result from the plain data that `dataclasses.asdict` created.
 
         Raises:
             KeyError: A value is missing.
@@ -87,9 +87,9 @@ class Candidate:
     """One combination of hyperparameters in a search.
 
     Attributes:
-        learning_rate: The peak.
-        batch: Examples per step.
-        dev: The score on development data.
+        learning_rate: Peak learning rate.
+        batch: Number of examples per step.
+        dev: Score on development data.
     """
 
     learning_rate: float
@@ -102,7 +102,7 @@ class TaskResult:
     """The result of a model on a task.
 
     Attributes:
-        per_seed: The result of each seed; one for a probe, which is deterministic.
+        per_seed: The result of each seed; a probe is deterministic and has only one.
         search: The combinations of hyperparameters that were tried; empty without a search.
         encoders: The folders of the fine-tuned encoders that were kept, one for each seed.
     """
@@ -113,7 +113,7 @@ class TaskResult:
 
     @property
     def hint(self) -> str:
-        """What is wrong with models that have not learned the task; empty if they have."""
+        """Advice if models have not learned the task, because they always predict the same; empty otherwise."""
         constant = [result.only_label for result in self.per_seed if result.only_label is not None]
         if not constant:
             return ""
@@ -126,7 +126,7 @@ class TaskResult:
 
     @property
     def chosen(self) -> Candidate | None:
-        """The combination that is best on development data, the first of equals; None without a search."""
+        """The combination with the best development score, the first if several are equal; None without search."""
         return max(self.search, key=lambda candidate: candidate.dev, default=None)
 
     @property
@@ -157,7 +157,7 @@ class TaskResult:
 
     @property
     def table(self) -> tuple[LabelRow, ...]:
-        """The mean of each label's scores over the seeds; 0 for a seed that neither saw nor predicted the label."""
+        """The mean of each label's scores over the seeds; seeds without this label in their table count as 0."""
         rows: dict[str, list[LabelRow]] = {}
         for result in self.per_seed:
             for row in result.table:

@@ -51,7 +51,7 @@ class TextScoring:
 
 
 def explain_size(held_out: TextSource, options: TextScoring) -> str:
-    """Say which part of a held-out text is scored: all of it, or as much as was requested.
+    """Return a sentence that says how much of a held-out text is scored.
 
     Args:
         held_out: As for `score_text`.
@@ -65,20 +65,20 @@ def explain_size(held_out: TextSource, options: TextScoring) -> str:
     shares = ", in equal shares of its files" if len(text.sources) > 1 else ""
     return (
         f"Scored on the first whole lines of the held-out text that fit into {options.held_out_bytes:,} bytes{shares} "
-        "(--set held_out_bytes=N). The next line is left out, or cut if those before it fill less than half of this."
+        "(--set held_out_bytes=N). If these lines fill less than half of this, the beginning of the next line is added."
     )
 
 
 def score_text(model: str | Path, held_out: TextSource, options: TextScoring | None = None) -> tuple[Score, ...]:
-    """Score a model on held-out text, with a warning if that is too short.
+    """Score a model on held-out text; log a warning if the text is too short.
 
     Args:
         model: A folder, a Hub name, or a packaged model.
-        held_out: Text, as `Corpus.open` takes it.
-        options: How to score.
+        held_out: The text; anything that `Corpus.open` accepts.
+        options: Options of the scoring.
 
     Returns:
-        Bits per byte and perplexity; with `masking="words"` bits per byte alone.
+        Bits per byte and perplexity; with `masking="words"`, only bits per byte.
 
     Raises:
         InputError: The model or the text cannot be read.

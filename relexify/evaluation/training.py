@@ -1,7 +1,7 @@
 """Train a model for a task: one Trainer for fine-tuning and parsing, scored after every epoch, and resumable.
 
 The folder of a task belongs to one model, one set of data and one set of options (`storage/runs/claims.py`). It holds
-the results of finished seeds, and the sealed checkpoints of an unfinished one.
+the results of finished seeds, and the sealed checkpoints of an unfinished seed.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ logger = logging.getLogger(__name__)
 
 
 def by_content(model: str | Path | None) -> Path | str | None:
-    """Return a model as `fingerprint` takes it: a folder as a path, which counts by its files, a Hub name as it is."""
+    """Return a folder as a `Path`, so that `fingerprint` hashes its files; return a Hub name unchanged."""
     return Path(model) if model is not None and Path(model).is_dir() else model
 
 
 @contextmanager
 def seeded_run(title: str, seed: int, steps: int, *, memory_advice: str) -> Iterator[Advance]:
-    """Seed everything for one run, and restore the caller's random state after it.
+    """Set all random seeds for one run, and restore the caller's random state afterwards.
 
     Args:
         title: The title of the progress bar.
-        seed: Seeds new layers, the order of the data, and dropout.
+        seed: Random seed of new layers, of the order of the data, and of dropout.
         steps: Number of steps of the whole run.
         memory_advice: What to do if the GPU is out of memory.
 
@@ -83,14 +83,14 @@ def train_epochs(
     """Train a model in place, from the last intact checkpoint if there is one.
 
     Args:
-        model: Ends with the parameters of the best epoch if there is a score, else with those of the last.
+        model: The model. At the end, it has the parameters of the best epoch if there is a score, else of the last.
         rows: The training data.
-        collate: Makes a batch of rows.
-        arguments: As from `epoch_arguments`; checkpoints go into their output folder.
-        advance: Called with the number of steps done.
+        collate: Converts rows to a batch.
+        arguments: The result of `epoch_arguments`; checkpoints are written to their output folder.
+        advance: Called with the number of newly finished steps.
         score: Scores the model on development data, after every epoch.
-        optimiser: To use instead of the one that the arguments describe.
-        patience: Epochs without improvement after which to stop; None to run all epochs.
+        optimiser: The optimiser to use instead of the one in the arguments.
+        patience: Stop after this many epochs without improvement; None to run all epochs.
 
     Returns:
         The state of the Trainer, with the best step and all scores.
@@ -133,13 +133,13 @@ def epoch_arguments(
     """Return the Trainer's arguments: a linear schedule, and a checkpoint after every epoch.
 
     Args:
-        options: How to train.
-        folder: Holds the checkpoints.
-        seed: Seeds the order of the data, and dropout.
+        options: Options of the training.
+        folder: The folder for checkpoints.
+        seed: Random seed of the order of the data, and of dropout.
         steps: Number of steps of the whole training.
-        is_scored: Whether there is a score to choose the best epoch by; otherwise, the last one is kept.
-        micro_batch: Examples per forward pass; a whole batch if not given.
-        restores_callbacks: Whether a resumed run needs the state of callbacks, such as how much patience is left.
+        is_scored: Whether there is a score to choose the best epoch; otherwise, the last epoch is kept.
+        micro_batch: Number of examples per forward pass; if None, the whole batch.
+        restores_callbacks: Whether a resumed run needs the state of callbacks, such as the remaining patience.
     """
     on_gpu = torch.cuda.is_available()
     size = micro_batch or options.batch
@@ -188,13 +188,13 @@ class EpochTrainer(SealedTrainer):
     }
 
     def __init__(self, *, score: Callable[[], float] | None, **rest: Any) -> None:
-        # The Trainer requires a data set to evaluate on; `evaluate` does not read it.
+        # The Trainer requires a data set for evaluation, but `evaluate` does not read it.
         super().__init__(eval_dataset=None if score is None else [None], **rest)
         self.score = score
-        # The Trainer expects a model whose `forward` takes any keyword to divide its loss by the number of labels in
-        # the whole batch. Classifiers take that number, but ignore it.
+        # If `forward` takes any keyword, the Trainer expects the model to divide its loss by the number of labels in
+        # the whole batch. Classifiers accept this number, but ignore it.
         self.model_accepts_loss_kwargs = False
-        self._mean_labels: float | None = None  # labels per part of a batch; None if it is a single part
+        self._mean_labels: float | None = None  # mean number of labels of a batch's parts; None for a single part
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
@@ -224,7 +224,7 @@ class EpochTrainer(SealedTrainer):
 
 
 def _count_labels(inputs: Mapping[str, torch.Tensor]) -> int:
-    """Return the number of labels: of words, if they are tagged, or else of examples."""
+    """Return the number of labels: the number of labelled words if words are tagged, else the number of examples."""
     labels = inputs.get("labels")
     if labels is not None and labels.ndim == 2:
         return int((labels != IGNORED).sum())

@@ -166,12 +166,12 @@ def test_confusion():
 def test_nothing_to_score_and_unequal_numbers(metric):
     with pytest.raises(InputError, match="nothing to score"):
         metric([], [], task="x")
-    with pytest.raises(InputError, match="there are 1 labels and 2 predictions"):
+    with pytest.raises(InputError, match="there are 1 labels, but 2 predictions"):
         metric(["a"], ["a", "b"], task="x")
 
 
 def test_unequal_sentences():
-    with pytest.raises(InputError, match="sentence 2 has 1 tags and 2 predictions"):
+    with pytest.raises(InputError, match="sentence 2 has 1 tags, but 2 predictions"):
         entity_scores([["O"], ["O"]], [["O"], ["O", "O"]], task="ner")
 
 

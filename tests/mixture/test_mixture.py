@@ -151,7 +151,7 @@ def test_a_damaged_or_foreign_file_is_rejected_in_one_sentence(tmp_path):
     with pytest.raises(InputError, match="not a readable safetensors file"):
         Mixture.load(path)
     save_arrays(path, {"x": np.zeros(2)}, {"kind": "rotation"})
-    with pytest.raises(InputError, match="holds rotation, and mixture is expected"):
+    with pytest.raises(InputError, match="holds rotation, but mixture is expected"):
         Mixture.load(path)
     with pytest.raises(InputError, match="is not a file"):
         Mixture.load(tmp_path / "missing")

@@ -453,7 +453,7 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
     from safetensors.numpy import save_file
 
     save_file({"a": np.zeros(1)}, tmp_path / "x.safetensors")
-    with pytest.raises(InputError, match="holds an unknown kind of safetensors file, and test is expected"):
+    with pytest.raises(InputError, match="holds an unknown kind of safetensors file, but test is expected"):
         load_arrays(tmp_path / "x.safetensors", "test")
 
 

@@ -161,12 +161,12 @@ def test_every_field_of_a_score_in_the_notes_of_trelm_is_validated():
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        (("graft",), [], "graft is a list, and an object is expected"),
-        (("graft", "origins"), {"mixed": "3"}, 'graft.origins.mixed is "3", and a whole number from 0 on is expected'),
-        (("held_out_text", "words"), 0, "held_out_text.words is 0, and a whole number from 1 on is expected"),
-        (("samples",), [{"source": [["a"]]}], r"samples[0].source[0] is a list, and a list of two is expected"),
-        (("provenance", "source", "command"), "x", 'command is "x", and an object is expected'),
-        (("training", "tokens_seen"), 10**30, "training.tokens_seen is 1000000000000000000000000000000, and a whole"),
+        (("graft",), [], "graft is a list, but an object is expected"),
+        (("graft", "origins"), {"mixed": "3"}, 'graft.origins.mixed is "3", but a whole number from 0 on is expected'),
+        (("held_out_text", "words"), 0, "held_out_text.words is 0, but a whole number from 1 on is expected"),
+        (("samples",), [{"source": [["a"]]}], r"samples[0].source[0] is a list, but a list of two is expected"),
+        (("provenance", "source", "command"), "x", 'command is "x", but an object is expected'),
+        (("training", "tokens_seen"), 10**30, "training.tokens_seen is 1000000000000000000000000000000, but a whole"),
     ],
 )
 def test_a_message_names_the_file_and_the_key(model, key, value, message, tmp_path):
@@ -185,6 +185,6 @@ def test_a_message_names_the_file_and_the_key(model, key, value, message, tmp_pa
 def test_a_file_without_an_object_is_rejected_unless_it_is_an_output_to_be_replaced(tmp_path, content):
     assert read_notes(tmp_path) == {}
     (tmp_path / MARKER).write_text(content)
-    with pytest.raises(InputError, match=r"relexify\.json: its content is .*, and an object is expected"):
+    with pytest.raises(InputError, match=r"relexify\.json: its content is .*, but an object is expected"):
         read_notes(tmp_path)
     assert output_notes(tmp_path) == {}

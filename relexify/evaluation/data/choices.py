@@ -20,7 +20,7 @@ _LETTERS = "ABCDEFGHIJ"
 _BLANK = re.compile(r"#idiom\d*#")
 _THIS_BLANK, _OTHER_BLANK = "____", "……"
 _CHARACTERS_AROUND = 60
-"""Characters kept before a blank, and after it, so that it is not truncated with the end of a long text."""
+"""Number of characters kept before and after a blank, so that a blank at the end of a long text is not truncated."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Question:
         first: The text.
         second: The question; empty if the answers continue or complete the text.
         options: The answers, two or more.
-        label: The position of the right one, from 0.
+        label: The position of the right answer, from 0.
     """
 
     first: str
@@ -43,20 +43,22 @@ class Question:
 def read_questions(source: str | Path) -> list[Question]:
     """Read a file with one json object per line, or a Hub data set.
 
-    A record has `context` (a text, or a list of its parts), `question` or not, the answers as `choices`, `choice`,
-    `options` or `candidates`, and the right one as `answer` or `label`: its text, its position from 0, or its letter.
+    A record has `context` (a text, or a list of its parts), optionally `question`, the answers as `choices`, `choice`,
+    `options` or `candidates`, and the right answer as `answer` or `label`: its text, its position from 0, or its
+    letter.
 
-    A record of ChID has `content` (a text, or a list of its parts) with blanks such as `#idiom000378#`, and is one
-    question for every blank: which of the `candidates` belongs there? They are the same for all blanks, and `answers`
-    has the names of blanks as `text` and the positions of the right answers as `candidate_id`, as on the Hub; or every
-    blank has its own, and `groundTruth` the right answers, as in the first version of the data.
+    A record of ChID has `content` (a text, or a list of its parts) with blanks such as `#idiom000378#`. Every blank is
+    one question: which of the `candidates` belongs there? There are two formats. On the Hub, all blanks have the same
+    candidates, and `answers` has the names of the blanks as `text` and the positions of the right answers as
+    `candidate_id`. In the first version of the data, every blank has its own list of candidates, and `groundTruth` has
+    the right answers.
 
     Args:
         source: The file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
 
     Raises:
         InputError: The source cannot be read, is empty, or a record is invalid.
-        MissingExtra: A package is needed to read it.
+        MissingExtra: A package that reading needs is not installed.
     """
     questions = [question for where, record in iterate_records(source) for question in _parse_record(record, where)]
     if not questions:
@@ -65,7 +67,7 @@ def read_questions(source: str | Path) -> list[Question]:
 
 
 def _parse_record(record: Mapping[str, Any], where: str) -> list[Question]:
-    """Validate a record, and return its questions; `where` names it in messages."""
+    """Validate a record, and return its questions; `where` is its location for messages."""
     is_cloze = "content" in record and "context" not in record
     return _parse_blanks(record, where) if is_cloze else [_parse_question(record, where)]
 
@@ -79,7 +81,7 @@ def _parse_question(record: Mapping[str, Any], where: str) -> Question:
     given = record.get("question")
     question_and_options = ["" if given is None else given, *options]
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in (*texts, *question_and_options)):
-        raise InputError(f"{where} has something else than text in its context, question or answers: give texts")
+        raise InputError(f"{where} has a context, question or answer that is not text: give texts")
     question, *answers = (make_encodable(text) for text in question_and_options)
     label = _find_position(record[_read_field(record, _ANSWERS, where)], options, where)
     return Question(make_encodable(" ".join(texts)), question, tuple(answers), label)
@@ -90,7 +92,7 @@ def _parse_blanks(record: Mapping[str, Any], where: str) -> list[Question]:
     parts = record["content"]
     texts = [parts] if isinstance(parts, str) else parts
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-        raise InputError(f"{where} has something else than text in its content: give a text, or a list of them")
+        raise InputError(f"{where} has a content that is not text: give a text, or a list of texts")
     found = [(text, blank) for text in texts for blank in _BLANK.finditer(text)]
     if not found:
         raise InputError(f"{where} has no blank such as #idiom000378# in its content: leave it out")
@@ -102,8 +104,8 @@ def _parse_blanks(record: Mapping[str, Any], where: str) -> list[Question]:
     answers = _read_answers(record, [blank.group() for _, blank in found], where)
     if not len(options) == len(answers) == len(found):
         raise InputError(
-            f"{where} has {len(found)} blanks, {len(options)} lists of candidates and {len(answers)} answers: give as "
-            "many of each"
+            f"{where} has {len(found)} blanks, {len(options)} lists of candidates and {len(answers)} answers: give one "
+            "list and one answer for each blank"
         )
     questions: list[Question] = []
     for (text, blank), given, answer in zip(found, options, answers, strict=True):
@@ -128,8 +130,8 @@ def _read_answers(record: Mapping[str, Any], blanks: Sequence[str], where: str) 
     elif isinstance(given, Sequence) and not isinstance(given, str):
         return list(given)
     raise InputError(
-        f"{where} has no answers: give `answers` with `text` and `candidate_id`, or `groundTruth` (CLUE has "
-        "them in a file of their own; hf:clue/clue:chid has both together)"
+        f"{where} has no answers: give `answers` with `text` and `candidate_id`, or `groundTruth` (CLUE has answers "
+        "in a separate file; hf:clue/clue:chid has questions and answers together)"
     )
 
 

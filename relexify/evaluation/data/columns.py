@@ -1,9 +1,9 @@
-"""Tagged words, one per line: the columns of CoNLL, in which named entities and parts of speech are distributed.
+"""Tagged words, one per line: the CoNLL format in which named entities and parts of speech are distributed.
 
     Anton   B-PER
     lacht   O
 
-A blank line ends a sentence. The columns are separated by tabs if the file has any, else by spaces.
+A blank line ends a sentence. Columns are separated by tabs if the file contains tabs, else by spaces.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def read_tagged(path: str | Path) -> list[TaggedSentence]:
 
 
 def read_columns(path: str | Path) -> list[TaggedSentence]:
-    """Read sentences of tagged words: the word is the first column, its tag the last one.
+    """Read sentences of tagged words: the word is in the first column, its tag in the last.
 
-    Lines that begin with `#` are comments, unless they have all columns and a tag that other words have. `-DOCSTART-`
-    lines are skipped, and the language that WikiANN writes before every word (`en:Anton`) is removed.
+    Lines that begin with `#` are comments, unless they have all columns and the tag of another word. `-DOCSTART-` lines
+    are skipped, and the language that WikiANN writes before every word (`en:Anton`) is removed.
 
     Args:
         path: The file, plain or compressed.
@@ -67,7 +67,7 @@ def read_columns(path: str | Path) -> list[TaggedSentence]:
     has_tabs = any("\t" in line for line in lines)
     sentences = [
         {
-            # Not at other white space than these spaces: a word may contain a no-break space.
+            # Split only at these spaces, because a word may contain other white space, such as a no-break space.
             number: line.split("\t") if has_tabs else _SPACES.split(line.strip(" "))
             for number, line in sentence.items()
             if not line.startswith(_DOCUMENT_START)
@@ -75,9 +75,9 @@ def read_columns(path: str | Path) -> list[TaggedSentence]:
         for sentence in sentence_lines(lines)
     ]
     rows = {number: columns for sentence in sentences for number, columns in sentence.items()}
-    certain = [columns for columns in rows.values() if not columns[0].startswith("#")]  # no comments
+    certain = [columns for columns in rows.values() if not columns[0].startswith("#")]  # certainly not comments
     width = len(certain[0]) if certain else 2
-    # `# O` is a word if `O` is a tag of other words, which is frequent in WikiANN's Chinese.
+    # `# O` is a word if `O` is also the tag of other words; such lines are frequent in WikiANN's Chinese.
     tags = {columns[-1] for columns in certain if len(columns) == width}
     rows = {
         number: columns
@@ -103,13 +103,13 @@ def read_columns(path: str | Path) -> list[TaggedSentence]:
 
 
 def _check(columns: list[str], width: int, where: str) -> None:
-    """Validate one line: as many columns as the others, a word in the first and a tag in the last."""
+    """Validate a line: the same number of columns as the others, a word in the first, and a tag in the last."""
     if len(columns) < 2:
         raise InputError(f"{where} has one column ({columns[0][:40]!r}): each line must be a word and its tag")
     if len(columns) != width:
         raise InputError(
-            f"{where} has {len(columns)} columns, the lines before it have {width}: correct the line (a word cannot "
-            "contain the tab or space that separates columns)"
+            f"{where} has {len(columns)} columns, but the lines before it have {width}: correct the line (a word "
+            "cannot contain the tab or space that separates columns)"
         )
     if not columns[0]:
         raise InputError(f"{where} has a tag without a word: correct the line, or leave it out")

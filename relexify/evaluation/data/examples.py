@@ -1,7 +1,7 @@
 """Labelled texts and pairs of texts: NLI as tab-separated lines, GLUE files, json records, Hub data sets.
 
-Every reader returns `Example`s in the order of the file, and rejects an invalid line with its number. Quotes are
-ordinary characters: none of these formats escapes anything.
+Every reader returns `Example`s in the order of the file; for an invalid line, it raises an error with the line number.
+Quotes are ordinary characters, because none of these formats has escapes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Example:
 
     Attributes:
         first: The text, or the premise.
-        second: The hypothesis, or the other sentence of a pair.
+        second: The hypothesis, or the other sentence of a pair; None for a single text.
         label: The name of a class, or a number if the task is to predict numbers.
     """
 
@@ -73,13 +73,13 @@ class GlueFormat:
     """How the examples of a GLUE task are distributed: as tab-separated files, and as records on the Hub.
 
     Attributes:
-        columns: The columns of the files that are read, by their names in the header.
-        labels: All classes as the files have them; None if labels are numbers.
+        columns: The columns to read from the files, by their names in the header.
+        labels: All classes as named in the files; None if labels are numbers.
         fields: The fields of a record.
-        names: The classes as records name them, in the order of `labels`; if not given, the same. A record may also
-            have the position of a class as its label.
-        header: All columns of files that have no header line; None if the first line is the header.
-        skips_incomplete: Whether to skip lines with too few columns, which are an error otherwise.
+        names: All classes as named in records, in the order of `labels`; by default, `labels`. The label of a record
+            may also be the position of a class.
+        header: All columns, for files without a header line; None if the first line is the header.
+        skips_incomplete: Whether to skip lines with too few columns; otherwise, they are an error.
     """
 
     columns: FieldNames
@@ -106,18 +106,18 @@ KNOWN_FIELDS = (
     FieldNames("sentence", None),
     FieldNames("text", None),
 )
-"""The fields that are recognised if none are named; pairs come first."""
+"""The fields that are recognised if none are specified; pairs come first."""
 
 
 def read_examples(source: str | Path) -> list[Example]:
-    """Read a Hub data set (`hf:…`), json records (`.jsonl`), or tab-separated lines of NLI, by the name of the source.
+    """Read a Hub data set (`hf:…`), json records (`.jsonl`) or tab-separated lines of NLI; the name tells which.
 
     Args:
         source: A file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
 
     Raises:
         InputError: The source cannot be read, or a line is invalid.
-        MissingExtra: A package is needed to read it.
+        MissingExtra: A package that reading needs is not installed.
     """
     if holds_records(source):
         return read_records(source)
@@ -127,7 +127,7 @@ def read_examples(source: str | Path) -> list[Example]:
 def read_nli(path: str | Path) -> list[Example]:
     """Read tab-separated lines of premise, hypothesis, label and optionally a source.
 
-    A header is skipped, and so are pairs without an agreed label (`-`). The file is plain or compressed.
+    A header and pairs without an agreed label (`-`) are skipped. The file may be compressed.
 
     Raises:
         InputError: The file cannot be read, is empty, or a line is invalid.
@@ -138,7 +138,7 @@ def read_nli(path: str | Path) -> list[Example]:
         if len(columns) not in (3, 4):
             raise InputError(
                 f"{where} has {_count_columns(columns)}: "
-                "each line must be premise, hypothesis and label with a tab between them, and perhaps a source"
+                "each line must have premise, hypothesis, label and optionally a source, separated by tabs"
             )
         if number == 1 and columns[2] in ("label", "gold_label"):
             continue
@@ -151,11 +151,11 @@ def read_nli(path: str | Path) -> list[Example]:
 
 
 def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example]:
-    """Read labelled examples of a GLUE task; those without a label (`-`, or -1 on the Hub) are skipped.
+    """Read labelled examples of a GLUE task; examples without a label (`-`, or -1 on the Hub) are skipped.
 
     Args:
-        source: A tab-separated file with labels as GLUE distributes it, or json records or a Hub data set with the
-            fields of the Hub's GLUE.
+        source: A tab-separated file with labels, in GLUE's format; or json records or a Hub data set, with the fields
+            of GLUE on the Hub.
         task: The name of the task, for messages.
         layout: The format of the task.
 
@@ -174,7 +174,7 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
     names = [name for name in (expected.first, expected.second, expected.label) if name is not None]
     if missing := [name for name in names if name not in header]:
         raise InputError(
-            f"{path} has no column {' or '.join(missing)} of {task}, it begins with {', '.join(header)[:100]}: "
+            f"{path} has no column {' or '.join(missing)} of {task}; it begins with {', '.join(header)[:100]}: "
             "give a file of the task with labels, such as its train.tsv or dev.tsv (test.tsv has none)"
         )
     examples, unlabelled, incomplete = [], 0, 0
@@ -185,7 +185,7 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
             continue
         if len(columns) != len(header):
             raise InputError(
-                f"{where} has {_count_columns(columns)}, {task} has {len(header)}: "
+                f"{where} has {_count_columns(columns)}, but {task} has {len(header)}: "
                 "download the file again, or check which task it belongs to"
             )
         row = dict(zip(header, columns, strict=True))
@@ -197,7 +197,8 @@ def read_glue(source: str | Path, task: str, layout: GlueFormat) -> list[Example
         examples.append(_example(row[expected.first], second, label, where))
     if incomplete:
         lines = count_of(incomplete, "line", "lines")
-        logger.warning("%s of %s %s skipped, for too few columns", lines, path, "is" if incomplete == 1 else "are")
+        verb = "has" if incomplete == 1 else "have"
+        logger.warning("%s of %s %s too few columns and are skipped", lines, path, verb)
     return _check_examples(examples, unlabelled, path)
 
 
@@ -212,13 +213,13 @@ def read_records(
 
     Args:
         source: The file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
-        fields: The fields to read; the first match of `KNOWN_FIELDS` if not given.
-        labels: The valid labels; a mapping also says which class each of them is read as.
+        fields: The fields to read; by default, the first of `KNOWN_FIELDS` that the first record has.
+        labels: The valid labels; a mapping also gives the class of each label.
         numeric: Whether the labels are numbers to predict, rather than classes.
 
     Raises:
         InputError: The source cannot be read, is empty, or a record is invalid.
-        MissingExtra: A package is needed to read it.
+        MissingExtra: A package that reading needs is not installed.
     """
     examples, skipped = [], 0
     for where, record in iterate_records(source):
@@ -238,18 +239,18 @@ def read_records(
 
 
 def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
-    """Return the first of `KNOWN_FIELDS` that a record has; reject it if further fields may be part of the task."""
+    """Return the first of `KNOWN_FIELDS` that a record has; reject it if other fields may belong to the task."""
     for names in KNOWN_FIELDS:
         if names.first in record and (names.second is None or names.second in record):
             break
     else:
         known = ", ".join(" and ".join(filter(None, (names.first, names.second))) for names in KNOWN_FIELDS)
         raise InputError(
-            f"{where} has the fields {', '.join(map(str, record))}, and none of them is known as a text "
+            f"{where} has the fields {', '.join(map(str, record))}, but none of the known fields for texts "
             f"({known}): rename the fields to read"
         )
-    # A text read without its question or context would give a plausible, meaningless score. Identifiers, dates and
-    # tags are ASCII without spaces.
+    # If a question or context were ignored, scores would look plausible, but be meaningless. Identifiers, dates and
+    # tags can be ignored; they are ASCII without spaces.
     others = [
         name
         for name, value in record.items()
@@ -257,8 +258,8 @@ def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
     ]
     if names.second is None and others:
         raise InputError(
-            f"{where} has the text {names.first!r} and beside it {', '.join(map(repr, others))}: if the task is about "
-            "pairs, rename the two texts to sentence1 and sentence2, else remove the other fields"
+            f"{where} has the text {names.first!r} and also {', '.join(map(repr, others))}: if the task is about "
+            "pairs, rename the two texts to sentence1 and sentence2; otherwise, remove the other fields"
         )
     return names
 
@@ -266,7 +267,7 @@ def _guess_fields(record: Mapping[str, Any], where: str) -> FieldNames:
 def _text(record: Mapping[str, Any], field: str, where: str) -> str:
     text = record[field]
     if not isinstance(text, str):
-        raise InputError(f"{where} has a {type(text).__name__} in the field {field!r}: name a field that holds text")
+        raise InputError(f"{where} has a {type(text).__name__} in the field {field!r}: name a field with text")
     return text
 
 
@@ -278,7 +279,7 @@ def _label(value: Any, labels: Collection[str] | None, where: str, *, numeric: b
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            raise InputError(f"{where} has {value!r} where a number is expected: correct the line, or leave it out")
+            raise InputError(f"{where} has the label {value!r}, but the task needs a number: correct this line")
         return number
     if not isinstance(value, str | int):
         raise InputError(f"{where} has the label {value!r}: give the name or the number of a class")
@@ -299,7 +300,7 @@ def _example(first: str, second: str | None, label: str | float, where: str) -> 
 
 def _check_examples(examples: list[Example], skipped: int, source: str | Path) -> list[Example]:
     if not examples:
-        reason = f"all {skipped} examples of {source} are without a label" if skipped else f"{source} is empty"
+        reason = f"all {skipped} examples of {source} have no label" if skipped else f"{source} is empty"
         raise InputError(f"{reason}: give a file with labelled examples")
     if skipped:
         total = skipped + len(examples)

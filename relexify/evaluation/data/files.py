@@ -34,9 +34,9 @@ class TaskFiles:
     """The files of a task.
 
     Attributes:
-        train: Training data: a file, or several that are read one after the other.
-        test: Test data: a file, or several by name, each of which is scored.
-        dev: Development data, to choose the best epoch by: a file, or several that are read one after the other.
+        train: Training data: a file, or several files that are read one after the other.
+        test: Test data: a file, or several files by name, which are scored separately.
+        dev: Development data, to choose the best epoch: a file, or several files that are read one after the other.
     """
 
     train: str | Path | Sequence[str | Path]
@@ -45,7 +45,7 @@ class TaskFiles:
 
     @property
     def all(self) -> list[tuple[str, str | Path]]:
-        """Every file, with what it is for."""
+        """Every file, with its purpose."""
         tests = self.test if isinstance(self.test, Mapping) else {"": self.test}
         return [
             *(("train", file) for file in _as_list(self.train)),
@@ -61,7 +61,7 @@ class TaskData:
     Attributes:
         train: Training data.
         test: Test data, or several test sets by name.
-        dev: Development data, to choose the best epoch by.
+        dev: Development data, to choose the best epoch.
     """
 
     train: Sequence[Any]
@@ -70,12 +70,12 @@ class TaskData:
 
     @property
     def tests(self) -> Mapping[str, Sequence[Any]]:
-        """The test sets by name; the name of a single one is empty."""
+        """The test sets by name; a single test set has an empty name."""
         return self.test if isinstance(self.test, Mapping) else {"": self.test}
 
     @property
     def repeated_tests(self) -> int:
-        """How many test examples have the text of a training example, whatever the labels of either."""
+        """Number of test examples with the same text as a training example; labels are ignored."""
         learned = {_text_of(item) for item in self.train}
         return sum(_text_of(item) in learned for test in self.tests.values() for item in test)
 
@@ -83,28 +83,30 @@ class TaskData:
 def find_files(data: str | Path) -> TaskFiles:
     """Return the training, development and test files of a folder, recognised by their names.
 
-    Without a test file, the development file is the test file.
+    If there is no test file, the development file is used for testing.
 
     Raises:
-        InputError: There is no such folder, or it lacks a training file or a test file.
+        InputError: The folder does not exist, or lacks a training file or a test file.
     """
     folder = Path(data)
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder: give one with train, dev and test files, or name the files")
+        raise InputError(f"{folder} is not a folder: give a folder with train, dev and test files, or name the files")
     train, dev, test = (_find_file(folder, names) for names in _PARTS)
     if test is None:
         test, dev = dev, None
     if train is None or test is None:
         missing = "train" if train is None else "dev or test"
-        raise InputError(f"{folder} has no file whose name says {missing}: name the files yourself")
+        raise InputError(
+            f"{folder} has no file with {missing} in its name: name the files with `train`, `dev` and `test`"
+        )
     return TaskFiles(train, test, dev)
 
 
 def check_files(files: TaskFiles) -> None:
-    """Validate, before anything is read, that all files exist; data sets of the Hub are not looked for.
+    """Validate, before anything is read, that all files exist; data sets of the Hub are not checked.
 
     Raises:
-        InputError: One does not exist.
+        InputError: A file does not exist.
     """
     for _, file in files.all:
         if not is_hub_data_set(file) and not Path(file).exists():
@@ -117,10 +119,10 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
     Args:
         task: One of `TASKS`.
         files: The files to read.
-        examples: Keep this many training examples, evenly spaced in the file; all if not given.
+        examples: Keep this many training examples, evenly spaced in the file; all if None.
 
     Raises:
-        InputError: A file is missing or invalid, or the task needs development data and there is none.
+        InputError: A file is missing or invalid, or the task needs development data, but there is none.
         MissingExtra: The task needs a package that is not installed.
     """
     entry = TASKS.get_or_raise(task)
@@ -128,7 +130,7 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
         if not _is_installed(package.replace("-", "_")):
             raise MissingExtra(package, purpose, "evaluation")
     if entry.needs_dev and files.dev is None:
-        raise InputError(f"{task} needs development data to choose the best epoch by: give it (`dev`)")
+        raise InputError(f"{task} needs development data to choose the best epoch: give it (`dev`)")
     train = [item for file in _as_list(files.train) for item in entry.read(file)]
     dev = None if files.dev is None else [item for file in _as_list(files.dev) for item in entry.read(file)]
     test: Sequence[Any] | dict[str, Sequence[Any]]
@@ -140,7 +142,7 @@ def read_task(task: str, files: TaskFiles, *, examples: int | None = None) -> Ta
 
 
 def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
-    """Return `count` items at even distances; all of them if it is None."""
+    """Return `count` items at even distances; all items if None."""
     if count is None or count >= len(items):
         return items
     return [items[number * len(items) // count] for number in range(count)]
@@ -149,7 +151,7 @@ def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it is in
+    except ModuleNotFoundError:  # the parent package is not installed
         return False
 
 
@@ -169,7 +171,7 @@ def _text_of(
 
 
 def _find_file(folder: Path, names: tuple[str, ...]) -> Path | None:
-    """Return the only file whose name contains one of the words; None if there is none."""
+    """Return the only file whose name contains one of the words; None if there is no such file."""
     files = (path for path in sorted(folder.iterdir()) if path.is_file())
     found = [path for path in files if set(re.split(r"[^a-z]+", path.name.lower())) & set(names)]
     if len(found) > 1:

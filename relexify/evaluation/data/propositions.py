@@ -1,7 +1,7 @@
 """Predicates with their senses and arguments, from the columns of CoNLL-2009.
 
-Three of the first 14 columns are read: the word (2), the mark of predicates (13, `FILLPRED`), and the predicate with
-its sense (14, `PRED`). After them, column 14 + n has the roles of all words for the n-th predicate of the sentence.
+Of the first 14 columns, three are read: the word (2), the mark of predicates (13, `FILLPRED`), and the predicate with
+its sense (14, `PRED`). Column 14 + n has the roles of all words for the n-th predicate of the sentence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PredicateSentence:
     def spaces(self) -> tuple[bool, ...]:
         """Whether there is a space before each word: not between words of scripts that are written without spaces.
 
-        The columns do not say it.
+        This is a guess, because the columns do not contain this information.
         """
         ends = (word[-1:] for word in ("", *self.words))
         return tuple(
@@ -89,11 +89,11 @@ def _parse_sentence(rows: dict[int, list[str]], path: str | Path) -> PredicateSe
         where = f"{path}, line {line}"
         if len(columns) != COLUMNS + len(predicates):
             raise InputError(
-                f"{where}, has {len(columns)} columns; CoNLL-2009 has {COLUMNS}, and one more for each of the "
-                f"{len(predicates)} predicates of the sentence, with tabs between them: correct the line"
+                f"{where}, has {len(columns)} columns, but CoNLL-2009 has {COLUMNS} and one more for each of the "
+                f"{len(predicates)} predicates of the sentence, separated by tabs: correct the line"
             )
         if columns[0] != str(expected):
-            raise InputError(f"{where}: found word {columns[0]!r} where word {expected} is expected; number from 1")
+            raise InputError(f"{where}: found word {columns[0]!r}, but expected word {expected}; number words from 1")
         if expected - 1 in predicates and columns[COLUMNS - 1] == NOTHING:
             raise InputError(f"{where}: the predicate {columns[1]!r} has no sense ('_'); give annotated sentences")
     table = list(rows.values())

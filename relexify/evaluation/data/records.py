@@ -13,23 +13,23 @@ from relexify.text.remote import is_hub_data_set
 __all__ = ["NO_LABEL", "holds_records", "iterate_records"]
 
 NO_LABEL = "-"
-"""The label of an example without one, such as a pair in SNLI and MNLI on which the annotators did not agree."""
+"""The mark of an example without a label, such as a pair in SNLI and MNLI on which the annotators did not agree."""
 
 
 def holds_records(source: str | Path) -> bool:
-    """Whether a source has json records, or is a Hub data set, by its name."""
+    """Whether a source contains json records or is a Hub data set, judging by its name."""
     return is_hub_data_set(source) or format_suffix(Path(source)) in JSON_SUFFIXES
 
 
 def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every record of a file with one json object per line, or of a Hub data set, with its location for messages.
+    """Yield the records of a file with one json object per line, or of a Hub data set, with locations for messages.
 
     Args:
         source: The file, plain or compressed, or `hf:NAME[:CONFIG[:SPLIT]]`.
 
     Raises:
         InputError: The source cannot be read.
-        MissingExtra: A package is needed to read it.
+        MissingExtra: A package that reading needs is not installed.
     """
     if is_hub_data_set(source):
         yield from _data_set_records(str(source))
@@ -38,7 +38,7 @@ def iterate_records(source: str | Path) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Open a data set of the Hub, and return its records with the names of classes."""
+    """Open a data set of the Hub, and return its records, with names of classes in place of numbers."""
     data_set = open_hub_data_set(name, streaming=False)
     classes = {
         field: feature.names for field, feature in (data_set.features or {}).items() if hasattr(feature, "int2str")
@@ -53,9 +53,9 @@ def _data_set_records(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _class_name(value: object, classes: Sequence[str] | None) -> object:
-    """Return the name of a class by its number; values of other fields as they are."""
+    """Return the name of a class by its number; values of other fields are returned unchanged."""
     if classes is None or not isinstance(value, int):
         return value
-    if value == -1:  # how data sets write that there is no label
+    if value == -1:  # the convention for a missing label in Hub data sets
         return NO_LABEL
     return classes[value] if 0 <= value < len(classes) else value

@@ -74,7 +74,7 @@ def read_treebank(path: str | Path) -> list[ParsedSentence]:
                 continue
             if (found := text.count("\t") + 1) != COLUMNS:
                 raise InputError(
-                    f"{path}, line {number}, has {found} columns, and CoNLL-U has {COLUMNS}, with tabs between them: "
+                    f"{path}, line {number}, has {found} columns, but CoNLL-U has {COLUMNS}, separated by tabs: "
                     "correct the line"
                 )
             try:
@@ -102,7 +102,7 @@ def sentence_lines(lines: Iterable[str]) -> Iterator[dict[int, str]]:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line with its number, as `conllu` reads it."""
+    """A line as parsed by `conllu`, with its number."""
 
     number: int
     token: Any = field(repr=False)
@@ -114,11 +114,13 @@ def _parse_sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
     for expected, line in enumerate(words, 1):
         id, head, where = line.token["id"], line.token["head"], f"{path}, line {line.number}"
         if id != expected:
-            raise InputError(f"{where}: found word {id} where word {expected} is expected; number the words from 1")
+            raise InputError(f"{where}: found word {id}, but expected word {expected}; number the words from 1")
         if head is None:
             raise InputError(f"{where}: word {id} has no head ('_'), so the file is not annotated; give a treebank")
         if not 0 <= head <= len(words):
-            raise InputError(f"{where}: the head of word {id} is {head}, and the sentence has {len(words)} words")
+            raise InputError(
+                f"{where}: the head of word {id} is {head}, but the sentence has {len(words)} words; correct the line"
+            )
         if line.token["deprel"] == "_":
             raise InputError(f"{where}: word {id} has no relation ('_') to its head; give a treebank with relations")
     if any(line.token["id"] is None for line in lines):
@@ -138,7 +140,7 @@ def _parse_sentence(lines: list[_Line], path: str | Path) -> ParsedSentence:
 
 
 def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
-    """Validate that there is one root, and a path to it from every word."""
+    """Validate that there is exactly one root, and that every word has a path to it."""
     roots = [line for line, head in zip(words, heads, strict=True) if head == 0]
     if not roots:
         raise InputError(f"{path}, line {words[0].number}: the sentence has no root; one word must have the head 0")
@@ -153,7 +155,7 @@ def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
             if word in visited:
                 raise InputError(
                     f"{path}, line {words[word - 1].number}: the heads from word {word} on lead back to it (a cycle); "
-                    "correct them so that all lead to the root"
+                    "correct them so that they lead to the root"
                 )
             visited.add(word)
             word = heads[word - 1]
@@ -163,11 +165,11 @@ def _check_tree(heads: list[int], words: list[_Line], path: str | Path) -> None:
 def _find_spaces(lines: list[_Line], forms: list[str], path: str | Path) -> tuple[bool, ...]:
     """Return whether there is a space before each word.
 
-    There is none between the words of one written token if they spell it (`do` + `n't`), and one if they do not
-    (`de` + `le` for `du`).
+    Between the words of one written token, there is no space if they spell the token (`do` + `n't`), and a space if
+    they do not (`de` + `le` for `du`).
     """
     spaces = [True] * (len(forms) + 1)
-    covered = 0  # the last word of the ranges so far
+    covered = 0  # the last word that a range has covered so far
     for line in lines:
         id = line.token["id"]
         close = (line.token["misc"] or {}).get("SpaceAfter") == "No"
@@ -177,8 +179,8 @@ def _find_spaces(lines: list[_Line], forms: list[str], path: str | Path) -> tupl
             first, last = id[0], min(id[2], len(forms))
             if not covered < first <= last:
                 raise InputError(
-                    f"{path}, line {line.number}: the range {first}-{id[2]} has no words of its own; ranges must not "
-                    "overlap, and must be in the order of the words"
+                    f"{path}, line {line.number}: the range {first}-{id[2]} is empty, overlaps another one, or is out "
+                    "of order; ranges must not overlap, and must be in the order of the words"
                 )
             spells = "".join(forms[first - 1 : last]) == line.token["form"]
             spaces[first:last] = [not spells] * (last - first)

@@ -19,7 +19,7 @@ def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
     """Return the config of a model to fine-tune on a task.
 
     Raises:
-        InputError: There is no such model, or it is a decoder or an encoder-decoder.
+        InputError: The model does not exist, or is a decoder or an encoder-decoder.
     """
     config = load_config(model)
     found = architecture_in_config(config)
@@ -27,7 +27,7 @@ def encoder_config(model: str | Path, task: str) -> PreTrainedConfig:
         article = "an" if found == "encoder-decoder" else "a"
         advice = "leave the task out" if TASKS[task].probe is None else "probe it (probe = true)"
         raise InputError(
-            f"the task {task} needs an encoder such as BERT, and {model} is {article} {found} "
+            f"the task {task} needs an encoder such as BERT, but {model} is {article} {found} "
             f"({saved_class(config)}): {advice}"
         )
     return config
@@ -37,7 +37,7 @@ def load_classifier(model: str | Path, problem: Problem) -> PreTrainedModel:
     """Load an encoder in float32 with a new output layer: for a class, a number, a choice, an answer, or tags.
 
     Raises:
-        InputError: It cannot be loaded, or lacks parameters.
+        InputError: The model cannot be loaded, or lacks parameters.
     """
     prediction = problem.prediction
     return load_task_model(model, prediction.model_class, labels=problem.labels, problem_type=prediction.loss)

@@ -1,9 +1,9 @@
-"""Examples of a task as model inputs, and tags of words from the model's predictions.
+"""Encode examples of a task as model inputs, and decode tags of words from the model's predictions.
 
-Every word of a tagged sentence is tokenized as it would be after a space in running text, the first one too, so that a
-tokenizer that marks the starts of words does not need `add_prefix_space`; in a script without spaces, as it is: after a
-space, its first piece would often be that space. The first piece of a word carries its tag. A word without pieces (a
-lone U+200B) and a word beyond the longest sequence carry none, and still count in a score.
+Every word of a tagged sentence, including the first, is tokenized as after a space in running text, so that tokenizers
+that mark the starts of words do not need `add_prefix_space`. Words of a script without spaces are tokenized without a
+space, because otherwise the first piece would often be the space itself. The tag of a word belongs to its first piece.
+Words without pieces (a lone U+200B) and words beyond the longest sequence are not tagged, but still count in scores.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 TARGETS = ("labels", "start_positions", "end_positions")
-"""What a model is trained to predict, among the arrays of a batch."""
+"""The arrays of a batch that a model is trained to predict."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class WordPieces:
 
     Attributes:
         ids: All pieces, with the special tokens around them.
-        first: For each word, the index of its first piece in `ids`; None if it has none, or was truncated.
+        first: For each word, the index of its first piece in `ids`; None if it has no pieces or was truncated.
     """
 
     ids: tuple[int, ...]
@@ -63,13 +63,13 @@ class EncodedData:
     """Examples as model inputs.
 
     Attributes:
-        rows: `input_ids`, `attention_mask`, `labels` and possibly `token_type_ids` of each example; for a question,
-            lists of them, one for each answer; for a text with a question, one row for each window, with
-            `start_positions` and `end_positions` in place of `labels`.
+        rows: `input_ids`, `attention_mask`, `labels` and possibly `token_type_ids` of each example. For multiple
+            choice, the inputs are lists with one sequence for each answer. For a text with a question, there is one row
+            for each window, with `start_positions` and `end_positions` in place of `labels`.
         gold: The label of each example, the tags of each sentence, or the right answers of each question.
         pieces: For sentences, their pieces; otherwise empty.
-        answers: For questions, the number of answers to choose from; otherwise empty.
-        windows: For texts with questions, what each row shows of them; otherwise empty.
+        answers: For multiple choice, the number of answers to choose from; otherwise empty.
+        windows: For texts with questions, the part of the text in each row; otherwise empty.
     """
 
     rows: list[dict[str, Any]]
@@ -82,7 +82,7 @@ class EncodedData:
 def encode_classes(
     data: Sequence[Example], labels: tuple[str, ...], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
 ) -> EncodedData:
-    """Encode texts or pairs with a class; arguments as for `Prediction.encode`, and so are those below."""
+    """Encode texts or pairs with a class; arguments of this and the next functions as for `Prediction.encode`."""
     label_ids = {label: number for number, label in enumerate(labels)}
     return _encode_examples(data, [label_ids[str(each.label)] for each in data], tokenizer, length, token_types)
 
@@ -99,8 +99,8 @@ def encode_questions(
 ) -> EncodedData:
     """Encode every answer as a pair: the text, and the question with the answer.
 
-    All questions get the same number of answers. The ones that are added are empty: training learns that they are
-    wrong, and they are never predicted.
+    All questions are padded to the same number of answers with empty answers: training learns that these are wrong, and
+    they are never predicted.
     """
     most = len(labels)
     pairs = [
@@ -133,7 +133,7 @@ def encode_tags(
     length: int,
     token_types: int,
 ) -> EncodedData:
-    """Encode sentences of words with a tag each."""
+    """Encode sentences of tagged words."""
     label_ids = {label: number for number, label in enumerate(labels)}
     pieces = tokenize_words(tokenizer, [sentence.words for sentence in data], length=length)
     rows: list[dict[str, Any]] = [
@@ -162,7 +162,7 @@ def row_width(row: Mapping[str, Any]) -> int:
 
 
 def _pad(value: object, width: int, fill: int) -> object:
-    """Pad a sequence, or each one of a list of them; a single label is returned as it is."""
+    """Pad a sequence, or each sequence of a list; a single label is returned unchanged."""
     if not isinstance(value, list):
         return value
     if value and isinstance(value[0], list):
@@ -177,19 +177,19 @@ def tokenize_words(
 
     Args:
         tokenizer: A tokenizer with a fast backend; it is not changed.
-        sentences: The words of each; a sentence may have none.
-        length: The longest sequence, special tokens included.
+        sentences: The words of each sentence; a sentence may have none.
+        length: Maximum number of tokens of a sequence, including special tokens.
 
     Raises:
-        InputError: There is no room for a piece beside the special tokens.
+        InputError: The length leaves no room for a piece in addition to the special tokens.
         VocabularyError: The tokenizer has no fast backend.
     """
     before, after = encoder_frame(tokenizer)
     room = length - len(before) - len(after)
     if room < 1:
-        raise InputError(f"`length={length}` leaves no room for words beside special tokens: give a longer one")
+        raise InputError(f"`length={length}` leaves no room for words besides special tokens: give a greater length")
     backend = copy_backend(tokenizer)
-    backend.encode_special_tokens = True  # a word that spells a special token is text
+    backend.encode_special_tokens = True  # a word that is spelled like a special token is ordinary text
     tokenized = []
     for words in encode_sentences(backend, sentences):
         ids: list[int] = []
@@ -202,11 +202,11 @@ def tokenize_words(
 
 
 def piece_labels(sentence: WordPieces, labels: Sequence[int]) -> list[int]:
-    """Return a label for each piece: that of the word for its first piece, `IGNORED` for all others.
+    """Return a label for each piece: the word's label for its first piece, `IGNORED` for all others.
 
     Args:
         sentence: The pieces.
-        labels: One for each word; `IGNORED` for a word not to train on.
+        labels: The label of each word; `IGNORED` for words that are not trained on.
     """
     result = [IGNORED] * len(sentence.ids)
     for index, label in zip(sentence.first, labels, strict=True):
@@ -230,7 +230,7 @@ def word_tags(sentence: WordPieces, predicted: Sequence[int], tags: Sequence[str
 def _encode_examples(
     data: Sequence[Example], values: Sequence[object], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
 ) -> EncodedData:
-    """Encode texts or pairs, all of one kind, with what a model is trained to predict for each."""
+    """Encode only texts, or only pairs, with the value to predict for each."""
     seconds = None if data[0].second is None else [each.second or "" for each in data]
     encoded = _encode_texts(tokenizer, [each.first for each in data], seconds, length, token_types)
     rows = [{**arrays, "labels": value} for arrays, value in zip(encoded, values, strict=True)]

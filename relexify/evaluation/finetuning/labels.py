@@ -1,7 +1,7 @@
-"""The labels of the training data, and validation of all data by them, for each kind of prediction.
+"""Collect the labels of the training data, and validate all data with them, for each kind of prediction.
 
-Each function takes the data by what it is for ("training", "test", …). It returns the labels in the order of the
-logits, and the default: the tag of words that the model does not see, empty if words are not tagged.
+Each function takes the parts of the data by their purpose ("training", "test", …). It returns the labels in the order
+of the logits, and the default: the tag of words that the model does not see; empty if words are not tagged.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ def class_labels(parts: Mapping[str, Data]) -> Labels:
     """Return the classes of the training data.
 
     Raises:
-        InputError: There is only one, a class of other data is not among them, or pairs and single texts are mixed.
+        InputError: There is only one class, other data has an unknown class, or pairs and single texts are mixed.
     """
     counts, labels = _count_labels(parts)
     _check_pairs(parts)
     for part, unknown in _unknown_labels(counts, labels):
         raise InputError(
             f"the {part} data has the label {', '.join(map(repr, unknown[:5]))}, which the training data never has "
-            f"(it has {', '.join(labels[:10])}): give data with the same labels"
+            f"(it has {', '.join(labels[:10])}): give training and {part} data with the same labels"
         )
     return labels, ""
 
 
 def tag_labels(parts: Mapping[str, Data]) -> Labels:
-    """Return the tags of the training data; the default is O, or the most frequent one without it.
+    """Return the tags of the training data; the default is O or, if there is no O, the most frequent tag.
 
     Raises:
-        InputError: There is only one, or a part of the data has no words.
+        InputError: There is only one tag, or a part of the data has no words.
     """
     counts, labels = _count_labels(parts)
     for part, unknown in _unknown_labels(counts, labels):  # rare tags are often missing from a small training set
@@ -74,7 +74,7 @@ def number_labels(parts: Mapping[str, Data]) -> Labels:
 
 
 def choice_labels(parts: Mapping[str, Data]) -> Labels:
-    """Return the positions of the answers to choose from, as many as the question with the most has."""
+    """Return the positions of the answers, for the maximum number of answers of a question."""
     most = max(len(each.options) for data in parts.values() for each in data if isinstance(each, Question))
     return tuple(map(str, range(most))), ""
 
@@ -85,15 +85,15 @@ def answer_labels(parts: Mapping[str, Data]) -> Labels:
 
 
 def _count_labels(parts: Mapping[str, Data]) -> tuple[dict[str, Counter[str]], tuple[str, ...]]:
-    """Count the labels of each part, and return those of the training data in order.
+    """Count the labels of each part, and also return the sorted labels of the training data.
 
     Raises:
-        InputError: A part has none, or all training data has the same.
+        InputError: A part has no labels, or all training data has the same label.
     """
     counts = {part: Counter(_iterate_labels(examples)) for part, examples in parts.items()}
     for part, found in counts.items():
         if not found:
-            raise InputError(f"the {part} data has only sentences without words: give some with words")
+            raise InputError(f"the {part} data has only sentences without words: give sentences with words")
     labels = tuple(sorted(counts["training"]))
     if len(labels) < 2:
         raise InputError(f"all training data has the label {labels[0]!r}, so nothing can be learned: give other data")
@@ -101,7 +101,7 @@ def _count_labels(parts: Mapping[str, Data]) -> tuple[dict[str, Counter[str]], t
 
 
 def _unknown_labels(counts: Mapping[str, Counter[str]], labels: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Yield every part of the data that has labels which the training data never has, with these."""
+    """Yield every part of the data with labels that the training data never has, and these labels."""
     for part, found in counts.items():
         if unknown := sorted(found.keys() - set(labels)):
             yield part, unknown
@@ -115,7 +115,7 @@ def _iterate_labels(data: Data) -> Iterator[str]:
         elif isinstance(each, Example):
             if not isinstance(each.label, str):
                 raise InputError(
-                    f"{each.label} is a number, and the task takes classes: give their names, or another task"
+                    f"{each.label} is a number, but the task takes classes: give names of classes, or another task"
                 )
             yield each.label
 
@@ -124,10 +124,12 @@ def _check_numbers(parts: Mapping[str, Data]) -> None:
     for part, data in parts.items():
         for each in data:
             if isinstance(each, Example) and not (isinstance(each.label, int | float) and math.isfinite(each.label)):
-                raise InputError(f"the {part} data has the label {each.label!r}, the task takes numbers: give those")
+                raise InputError(
+                    f"the {part} data has the label {each.label!r}, but the task takes numbers: give numbers as labels"
+                )
 
 
 def _check_pairs(parts: Mapping[str, Data]) -> None:
     kinds = {each.second is not None for data in parts.values() for each in data if isinstance(each, Example)}
     if len(kinds) > 1:
-        raise InputError("some examples are pairs of texts and some are single ones: give one kind of them")
+        raise InputError("some examples are pairs of texts and some are single texts: give only pairs, or only texts")

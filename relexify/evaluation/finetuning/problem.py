@@ -1,6 +1,6 @@
-"""What a task predicts, as fine-tuning sees it: the model, the labels, the inputs, and predictions from logits.
+"""How fine-tuning handles each kind of prediction: model class, labels, inputs, and decoding of logits.
 
-All that depends on `Task.predicts` is in the table `PREDICTIONS`.
+Everything that depends on `Task.predicts` is in the table `PREDICTIONS`.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ class Prediction:
     Attributes:
         item: The type of an example.
         model_class: The class of the model.
-        labels: Returns the labels of data, and validates it.
-        encode: Encodes examples as model inputs: takes the examples, the labels, the tokenizer of the model, the tokens
-            per sequence (longer ones are truncated), and the number of token types that the model distinguishes.
-        decode: Returns a prediction for every example from the logits of every row.
-        logits: Returns the logits in what the model returns, [rows × labels] or [rows × pieces × labels].
-        loss: The type of the loss as in the config of transformers; None if the class of the model has only one.
+        labels: Validates the data, and returns its labels.
+        encode: Encodes examples as model inputs. Takes the examples, the labels, the tokenizer of the model, the
+            maximum number of tokens per sequence (longer ones are truncated), and the number of token types of the
+            model.
+        decode: Takes the logits of every row, and returns a prediction for every example.
+        logits: Takes the output of the model, and returns its logits, [rows × labels] or [rows × pieces × labels].
+        loss: The `problem_type` in the config of transformers; None if the class of the model has only one loss.
         tags_words: Whether an example has a label for each of its words.
     """
 
@@ -82,9 +83,9 @@ class Problem:
 
     Attributes:
         name: The name of the task.
-        task: Its entry in the registry.
-        labels: The labels in the order of the logits; a single one for a number, the positions of the answers for a
-            choice, the two ends of an answer in a text.
+        task: The entry of the task in the registry.
+        labels: The labels in the order of the logits: a single one for a number, the positions of the answers for
+            multiple choice, the two ends for an answer in a text.
         default: The tag of words that the model does not see.
     """
 
@@ -95,7 +96,7 @@ class Problem:
 
     @property
     def prediction(self) -> Prediction:
-        """What the task predicts."""
+        """The kind of prediction of the task."""
         return PREDICTIONS[self.task.predicts]
 
 
@@ -103,7 +104,7 @@ def find_labels(name: str, data: TaskData) -> Problem:
     """Collect the labels of the training data, and validate that all data fits the task and the labels.
 
     Raises:
-        InputError: There is no data, it is of another kind, or its labels do not fit.
+        InputError: A part of the data is empty or of another kind, or its labels are invalid.
     """
     task = TASKS[name]
     prediction = PREDICTIONS[task.predicts]
@@ -117,13 +118,13 @@ def find_labels(name: str, data: TaskData) -> Problem:
 
 
 def _check_types(name: str, expected: type, parts: Mapping[str, Data]) -> None:
-    """Validate that every part of the data has examples, all of the kind that the task takes."""
+    """Validate that every part of the data has examples, and that all are of the type that the task takes."""
     for part, data in parts.items():
         if not data:
             raise InputError(f"there is no {part} data: give at least one example")
         if other := next((each for each in data if not isinstance(each, expected)), None):
             raise InputError(
-                f"the {part} data holds a {type(other).__name__}, the task {name} takes {expected.__name__}s: "
+                f"the {part} data holds a {type(other).__name__}, but the task {name} takes {expected.__name__}s: "
                 "choose another task, or another reader"
             )
 
@@ -137,7 +138,7 @@ def _decode_numbers(problem: Problem, data: EncodedData, logits: Sequence[np.nda
 
 
 def _decode_choices(problem: Problem, data: EncodedData, logits: Sequence[np.ndarray]) -> list[str]:
-    # The first `number` answers are the question's own.
+    # Only the first `number` answers belong to the question; the others are padding.
     pairs = zip(logits, data.answers, strict=True)
     return [problem.labels[int(each[:number].argmax())] for each, number in pairs]
 
@@ -194,4 +195,4 @@ PREDICTIONS: Mapping[str, Prediction] = {
         tags_words=True,
     ),
 }
-"""What fine-tuning can predict, by `Task.predicts`."""
+"""The kinds of prediction of fine-tuning, by `Task.predicts`."""

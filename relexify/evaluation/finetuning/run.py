@@ -1,7 +1,7 @@
 """Fine-tune an encoder on a task, once for each seed, and score it.
 
-A single run of a small task says little, hence several seeds, a mean and a deviation. Finished seeds are json files in
-a folder, an unfinished one leaves checkpoints there, and the same call resumes from both.
+A single run on a small task is not conclusive, so there are several seeds, with mean and deviation. Results of finished
+seeds are json files in a folder; an unfinished seed leaves checkpoints there. The same call resumes from both.
 """
 
 from __future__ import annotations
@@ -59,16 +59,17 @@ def fine_tune(
     Args:
         model: A folder or Hub name of an encoder, with its tokenizer.
         task: One of `TASKS`.
-        data: The labels are those of the training data. Without development data, the last epoch is kept.
-        options: How to fine-tune.
-        seeds: One run for each.
-        folder: Holds finished seeds and checkpoints; the same call resumes from it.
-        through: A model of another language that shares the encoder; the test data is read with its tokenizer and its
-            embeddings: zero-shot transfer.
+        data: The data of the task; the training data determines the labels. Without development data, the last epoch is
+            kept.
+        options: Options of fine-tuning.
+        seeds: The random seeds, with one run for each.
+        folder: The folder for finished seeds and checkpoints; the same call resumes from it.
+        through: For zero-shot transfer: a model of another language that shares the encoder. The test data is read with
+            its tokenizer and its embeddings.
         keep_encoders: Keep the fine-tuned encoders in `folder`, as models of the same kind as `model`.
 
     Raises:
-        InputError: Model, data and options do not fit together, or the folder belongs to another run.
+        InputError: Model, data and options do not match, or the folder belongs to another run.
         VocabularyError: The tokenizer is not the model's, or lacks a token.
         TrainingError: The training diverged, or the GPU is out of memory.
         OutputError: A checkpoint cannot be written.
@@ -144,8 +145,8 @@ class FineTuner:
 
         Args:
             seed: The seed.
-            folder: Holds the result and the checkpoints.
-            kept: The folder to keep the fine-tuned encoder in; it is not kept if not given.
+            folder: The folder for the result and the checkpoints.
+            kept: The folder in which to keep the fine-tuned encoder; if None, it is not kept.
         """
         options, checkpoints = self.options, folder / f"seed-{seed}"
         steps_per_epoch = math.ceil(len(self.rows) / options.batch)
@@ -189,17 +190,17 @@ class FineTuner:
         return result
 
     def _keep(self, model: PreTrainedModel, folder: Path) -> None:
-        """Write the encoder as a model of the kind that it comes from, so that it can be used in its place."""
+        """Write the fine-tuned encoder as a model of the same class as the original, which it can replace."""
         whole = load_model(self.model).float()
-        # Not strict: a pooler is part of the encoder in some classifiers and in no language model.
+        # Not strict, because the encoders of some classifiers have a pooler, but those of language models do not.
         whole.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
         with write_folder(folder, internal=True) as beside:
             whole.save_pretrained(beside)
-            # Not the tokenizer that encoded the examples: its truncation is still on, and tokenizer.json would keep it.
+            # Load the tokenizer again: the one that encoded the examples would save its truncation to tokenizer.json.
             save_tokenizer(load_tokenizer(self.model), beside)
 
     def score(self, model: PreTrainedModel, data: EncodedData, *, padding: int | None = None) -> SeedResult:
-        """Score a model on encoded data; words that the model did not see count too."""
+        """Score a model on encoded data, including words that the model did not see."""
         task = self.problem.task
         logits = self._logits(model, data.rows, self.padding if padding is None else padding)
         predicted = self.problem.prediction.decode(self.problem, data, logits)

@@ -1,4 +1,4 @@
-"""Texts with questions as model inputs, in windows that overlap, and the answers that a model finds in them."""
+"""Encode texts with questions as overlapping windows, and decode the answers that a model finds in them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from relexify.evaluation.data.answers import Passage
 __all__ = ["Window", "array_names", "encode_passages", "find_answers"]
 
 _SHORTEST = 16
-"""Tokens that a window must have at least."""
+"""Minimum number of tokens of a window."""
 _LONGEST_ANSWER = 200
-"""Characters of the longest answer that is predicted. A limit in tokens would be harder on a vocabulary that lacks the
-script of the text, such as that of a source model, which needs several tokens for a character."""
+"""Maximum number of characters of a predicted answer. A limit in tokens would be unfair to a vocabulary that needs
+several tokens per character, such as a source model's if it lacks the script of the text."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a text after its question, as a model reads them.
+    """A model input: a question, and a part of its text.
 
     Attributes:
-        passage: The number of the text with its question.
+        passage: The index of the text with its question.
         text: The whole text.
-        spans: For every token, where it starts and ends in the text; None for tokens that are not part of it.
+        spans: For every token, its start and end in the text; None for tokens that are not part of the text.
     """
 
     passage: int
@@ -39,18 +39,18 @@ class Window:
 def encode_passages(
     passages: Sequence[Passage], tokenizer: PreTrainedTokenizerFast, length: int, token_types: int
 ) -> tuple[list[dict[str, Any]], list[Window]]:
-    """Encode questions and texts; a long text becomes several windows, a quarter of which overlaps with the next one.
+    """Encode questions and texts; a long text is split into windows that overlap with the next one by a quarter.
 
     Returns:
-        For each window the arrays of the model, with the positions of the first and of the last token of the answer,
-        or 0 and 0 if the window does not have all of it; and the windows.
+        The model inputs of each window, and the windows. The inputs include the positions of the first and the last
+        token of the answer, or 0 and 0 if the window does not contain the whole answer.
 
     Raises:
         InputError: The windows are too short.
     """
     if length < _SHORTEST:
         raise InputError(f"`length={length}` is too short for a question and a text: give {_SHORTEST} or more")
-    # Not cut by the tokenizer: tokenizers 0.23.1 and 0.23.2 drop almost all windows after the first.
+    # The tokenizer does not split the windows, because tokenizers 0.23.1 and 0.23.2 drop almost all after the first.
     encoded = tokenizer(
         [_shorten(passage.question, tokenizer, length // 4) for passage in passages],
         [passage.context for passage in passages],
@@ -68,7 +68,7 @@ def encode_passages(
             windows.append(Window(number, passage.context, spans))
             known = [(position, span) for position, span in enumerate(spans) if span is not None]
             answer = [position for position, span in known if span[0] < end and span[1] > start]
-            if not answer or known[0][1][0] > start or known[-1][1][1] < end:  # the answer is not all there
+            if not answer or known[0][1][0] > start or known[-1][1][1] < end:  # the window lacks a part of the answer
                 answer = [0]
             rows.append(
                 {name: [encoded[name][number][at] for at in kept] for name in names}
@@ -78,11 +78,11 @@ def encode_passages(
 
 
 def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> list[str]:
-    """Return the answer to every question: the part of its text whose ends have the highest sum of scores.
+    """Return the answer to every question: the part of its text whose first and last token score highest together.
 
     Args:
-        windows: At least one for each text.
-        logits: Scores of every token of a window to be the first and the last one [tokens × 2].
+        windows: The windows; at least one for each text.
+        logits: For each window, the scores of every token as the first and as the last of the answer [tokens × 2].
     """
     best: dict[int, tuple[float, str]] = {}
     for window, scores in zip(windows, logits, strict=True):
@@ -100,19 +100,19 @@ def find_answers(windows: Sequence[Window], logits: Sequence[np.ndarray]) -> lis
 
 
 def array_names(encoded: Mapping[str, Any], token_types: int) -> list[str]:
-    """Return which arrays of a tokenizer a model takes, by how many token types (first and second text) it knows."""
+    """Return the names of the tokenizer's arrays that a model takes, given its number of token types."""
     names = ["input_ids", "attention_mask"]
-    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, its model has one type
+    if "token_type_ids" in encoded and token_types > 1:  # RoBERTa's tokenizer may return them, but it has only one type
         names.append("token_type_ids")
     return names
 
 
 def _cut(sides: Sequence[int | None], length: int) -> list[list[int]]:
-    """Return the positions of each window: everything but the text, and as much of the text as there is room for.
+    """Return the token positions of each window: question, special tokens, and as much of the text as fits.
 
     Args:
         sides: For every token, 0 in the question, 1 in the text, None for special tokens.
-        length: Most tokens of a window, a quarter of which overlaps with the next one.
+        length: Maximum number of tokens of a window; a quarter of it overlaps with the next window.
     """
     text = [position for position, side in enumerate(sides) if side == 1]
     overlap, room = length // 4, length - len(sides) + len(text)
@@ -123,6 +123,6 @@ def _cut(sides: Sequence[int | None], length: int) -> list[list[int]]:
 
 
 def _shorten(text: str, tokenizer: PreTrainedTokenizerFast, tokens: int) -> str:
-    """Return the beginning of a text that has at most this many tokens."""
+    """Return the beginning of a text, up to a number of tokens."""
     offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return text if len(offsets) <= tokens else text[: offsets[tokens - 1][1]]

@@ -2,7 +2,7 @@
 
 training.py     train and test a parser, once for each seed
 biaffine.py     the parser: a layer on any model of transformers
-inputs.py       sentences as its inputs, and its predictions for batches of them
-trees.py        trees from its scores, and how good they are
-roles.py        semantic roles from its scores
+inputs.py       encode sentences as inputs of the parser; predict in batches
+trees.py        decode trees from the parser's scores, and evaluate them
+roles.py        decode semantic roles from the parser's scores, and evaluate them
 """

@@ -1,9 +1,9 @@
 """A dependency parser on any model of transformers: deep biaffine attention (Dozat & Manning, 2017).
 
-A word is the mean of the last hidden states of its pieces; part-of-speech tags are not used (RAMEN, section 4.2). ROOT
-is a learned vector rather than a special token, because not every model has one, and because it then stays the same
-when the lexicon is swapped. A word without pieces is another learned vector. Four small perceptrons represent every
-word as a head and as a dependent, for arcs and for labels:
+A word is represented by the mean of the last hidden states of its pieces; part-of-speech tags are not used (RAMEN,
+section 4.2). ROOT is a learned vector rather than a special token, because not every model has a suitable token, and
+because the vector does not change when the lexicon is swapped. Words without pieces share another learned vector. Four
+small perceptrons represent every word as a head and as a dependent, for arcs and for labels:
 
     arc(d, h)      = [dependent_d; 1] A head_h
     label(d, h, r) = [dependent_d; 1] L_r [head_h; 1]
@@ -42,8 +42,8 @@ class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
         relations: The relations, in the order of their scores.
         arc_size: Width of the perceptrons for arcs.
         label_size: Width of the perceptrons for labels.
-        dropout: On the word vectors and inside the perceptrons.
-        pooling: Whether a word is the mean of its pieces or the first of them.
+        dropout: Dropout on the word vectors and inside the perceptrons.
+        pooling: Whether a word is represented by the mean of its pieces, or by the first one.
         initializer_range: Standard deviation of the two learned vectors before training.
     """
 
@@ -62,7 +62,7 @@ class BiaffineConfig(PreTrainedConfig):  # type: ignore[misc]
         **rest: Any,
     ) -> None:
         if isinstance(encoder, dict):
-            # transformers finds a config class by its `model_type`, and in a new process it does not have ours yet.
+            # transformers finds config classes by `model_type`; in a new process, relexify's must be registered first.
             if (kind := kind_of_entries(encoder)) is not None:
                 kind.register()
             encoder = AutoConfig.for_model(**encoder)
@@ -81,7 +81,7 @@ class BiaffineOutput(ModelOutput):  # type: ignore[misc]
     """The output of a parser for a batch.
 
     Attributes:
-        loss: Mean over words of the cross entropy of their heads, plus that of the labels of their gold arcs.
+        loss: The mean cross entropy of the words' heads, plus the mean cross entropy of the labels of gold arcs.
         arc_scores: Score of each head (0 is ROOT) for each word; minus infinity for the word itself and for padding
             [batch × words × 1 + words].
         label_heads: Words as heads, for `BiaffineParser.label_scores` [batch × 1 + words × label size].
@@ -95,7 +95,7 @@ class BiaffineOutput(ModelOutput):  # type: ignore[misc]
 
 
 class WordScores(NamedTuple):
-    """Scores of words as heads and dependents; as in `BiaffineOutput`, but no arc is excluded."""
+    """Scores of words as heads and dependents, as in `BiaffineOutput`, but without excluding any arcs."""
 
     arc_scores: torch.Tensor
     label_heads: torch.Tensor
@@ -141,7 +141,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         """Return an untrained parser on a copy of a model's encoder, in float32.
 
         Args:
-            model: With or without a head; of an encoder-decoder, the encoder is used alone.
+            model: A model with or without a head; of an encoder-decoder, only the encoder is used.
             relations: The relations to distinguish.
             arc_size: As in `BiaffineConfig`.
             label_size: As in `BiaffineConfig`.
@@ -154,7 +154,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         config = copy.deepcopy(model.config)
         config.dtype = torch.float32
         if getattr(config, "use_cache", None) is not None:
-            config.use_cache = False  # a decoder would store keys and values for text that is never generated
+            config.use_cache = False  # a decoder would store keys and values, which are needed only for generation
         parser = cls(
             BiaffineConfig(
                 encoder=config,
@@ -168,7 +168,10 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         expected = parser.encoder.state_dict()
         values = inner_encoder(model).state_dict()
         if missing := sorted(expected.keys() - values.keys()):
-            raise GraftError(f"{type(model).__name__} lacks {missing[0]}, which {type(parser.encoder).__name__} needs")
+            raise GraftError(
+                f"{type(model).__name__} lacks {missing[0]}, which {type(parser.encoder).__name__} needs: give another "
+                "model"
+            )
         parser.encoder.load_state_dict({name: values[name] for name in expected})
         return parser
 
@@ -188,7 +191,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
             attention_mask: 1 for tokens, 0 for padding [batch × pieces].
             word_of_piece: Index of the word that a piece belongs to, -1 for none [batch × pieces].
             word_mask: True for words, False for padding [batch × words].
-            heads: Gold heads, 0 for ROOT, `IGNORED` for words that do not count [batch × words].
+            heads: Gold heads, 0 for ROOT, `IGNORED` for words without a label [batch × words].
             relations: Gold relations by index, `IGNORED` as in `heads` [batch × words].
         """
         words = self.score_words(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
@@ -205,7 +208,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
     def score_words(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, word_of_piece: torch.Tensor, words: int
     ) -> WordScores:
-        """Score an arc from every word to every word and to ROOT, whether it is possible or not.
+        """Score an arc from every word to every word and to ROOT, including impossible arcs.
 
         Args:
             input_ids: As for `forward`.
@@ -224,11 +227,11 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         """Score the relations between every word and its head.
 
         Args:
-            words: From `score_words`, or the output of `forward`, which has the same vectors of words.
+            words: The result of `score_words`, or the output of `forward`, which has the same word vectors.
             heads: A head for every word, 0 for ROOT [batch × words].
 
         Returns:
-            [batch × words × relations].
+            The score of each relation [batch × words × relations].
         """
         chosen = heads[..., None].expand(-1, -1, words.label_heads.shape[-1])
         scores: torch.Tensor = self.label.between(words.label_dependents, words.label_heads.gather(1, chosen))
@@ -254,20 +257,20 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
         return embedding
 
     def _words(self, hidden: torch.Tensor, word_of_piece: torch.Tensor, words: int) -> torch.Tensor:
-        """Return vectors of words from those of their pieces [batch × words × width]."""
-        # [batch × words × pieces]: whether a piece belongs to a word
+        """Return the vectors of words, computed from the vectors of their pieces [batch × words × width]."""
+        # Whether a piece belongs to a word [batch × words × pieces].
         belongs = word_of_piece[:, None, :] == torch.arange(words, device=hidden.device)[:, None]
         if self.config.pooling == "first":
             belongs = belongs & (belongs.cumsum(-1) == 1)
         count = belongs.sum(-1, keepdim=True)
-        # Padding may have NaN as its hidden state, and 0 · NaN would be NaN in the product.
+        # Hidden states of padding may be NaN, and 0 · NaN would make the product NaN.
         seen = hidden.masked_fill((word_of_piece < 0)[..., None], 0.0)
         mean = (belongs.to(hidden.dtype) @ seen) / count.clamp(min=1)
         return torch.where(count > 0, mean, self.without_pieces)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialise as in Dozat & Manning: orthogonal perceptrons, biaffine scores that start at zero."""
+        """Initialise as in Dozat & Manning: perceptrons orthogonal, biaffine weights zero."""
         if isinstance(module, nn.Linear):
             init.orthogonal_(module.weight)
             init.zeros_(module.bias)
@@ -279,7 +282,7 @@ class BiaffineParser(PreTrainedModel):  # type: ignore[misc]
 
 
 class Biaffine(nn.Module):
-    """A bilinear form with a one appended to the dependent, and to the head if it has a bias."""
+    """A bilinear form with a one appended to the dependent and, if heads have a bias, to the head."""
 
     def __init__(self, size: int, outputs: int, *, bias_of_heads: bool) -> None:
         super().__init__()
@@ -300,12 +303,12 @@ class Biaffine(nn.Module):
 
 
 def full_precision(tensor: torch.Tensor) -> torch.autocast:
-    """Compute in the dtype of the parameters: bfloat16 is too coarse for scores of arcs."""
+    """Disable autocast, because bfloat16 is too imprecise for scores of arcs."""
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 def _bare_encoder(config: PreTrainedConfig) -> PreTrainedModel:
-    """Build an encoder without head and pooler."""
+    """Build an encoder without a head and, if possible, without a pooler."""
     parameters = inspect.signature(MODEL_MAPPING[type(config)]).parameters
     options = {"add_pooling_layer": False} if "add_pooling_layer" in parameters else {}
     model = AutoModel.from_config(config, trust_remote_code=False, **options)
@@ -323,7 +326,7 @@ def _with_one(vectors: torch.Tensor) -> torch.Tensor:
 
 
 def _mean_nats(scores: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy of the words that count; 0 if there are none."""
+    """Return the mean cross entropy of the words with a label; 0 if there are none."""
     total = cross_entropy(scores.flatten(0, 1), gold.flatten(), ignore_index=IGNORED, reduction="sum")
     return total / (gold != IGNORED).sum().clamp(min=1)
 

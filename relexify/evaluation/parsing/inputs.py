@@ -1,4 +1,4 @@
-"""Sentences as inputs of a parser: pieces with the words they belong to, in batches of similar length."""
+"""Encode sentences as inputs of a parser: pieces with the words they belong to, in batches of similar length."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from relexify.tokens.vocabulary import backend_of
 __all__ = ["GoldTree", "Sentence", "TokenizedSentence", "padded_batch", "predict", "tokenize_sentences"]
 
 GoldTree = tuple[Sequence[int], Sequence[int]]
-"""The head of each word, 0 for ROOT, and the number of its relation."""
+"""The head of each word, 0 for ROOT, and the index of its relation."""
 
 
 class Sentence(Protocol):
-    """A sentence of words, whatever is known about them."""
+    """A sentence of words, with any kind of annotation."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class TokenizedSentence(NamedTuple):
     Attributes:
         ids: All pieces, with the special tokens around them.
         word_of_piece: Index of the word of each piece, -1 for special tokens.
-        words: The number of words; fewer than the sentence has if it was truncated.
+        words: Number of words that were kept; fewer than in the sentence if it was truncated.
     """
 
     ids: list[int]
@@ -59,16 +59,16 @@ def tokenize_sentences(
 ) -> list[TokenizedSentence]:
     """Tokenize sentences, truncated to `length` pieces including special tokens.
 
-    A word that does not fit completely keeps the pieces that fit; a word of which no piece fits is dropped, with all
-    words after it.
+    If a word fits only in part, its first pieces are kept. If no piece of a word fits, the word and all words after it
+    are dropped.
 
     Raises:
-        InputError: There is no room for a piece.
+        InputError: The length leaves no room for a piece.
     """
     before, after = tokenizer_frame(backend_of(tokenizer))
     room = None if length is None else length - len(before) - len(after)
     if room is not None and room < 1:
-        raise InputError(f"a length of {length} leaves no room for words: give a model that takes longer text")
+        raise InputError(f"a length of {length} leaves no room for words: give a model that can read longer text")
     words = []
     for sentence in sentences:
         spaces = sentence.spaces or (True,) * len(sentence)
@@ -89,7 +89,7 @@ def padded_batch(
 
     Args:
         sentences: Tokenized sentences.
-        gold: Their trees. Words that were dropped, and words whose head was dropped, do not count.
+        gold: Their trees. Words that were dropped, and words whose head was dropped, get no label.
     """
     rows = len(sentences)
     pieces = max((len(sentence.ids) for sentence in sentences), default=0) or 1
@@ -103,7 +103,7 @@ def padded_batch(
     for row, sentence in enumerate(sentences):
         size = len(sentence.ids)
         batch["input_ids"][row, :size] = torch.tensor(sentence.ids, dtype=torch.long)
-        batch["attention_mask"][row, : max(1, size)] = 1  # a row that attends to nothing would be NaN
+        batch["attention_mask"][row, : max(1, size)] = 1  # without any token to attend to, states would be NaN
         batch["word_of_piece"][row, :size] = torch.tensor(sentence.word_of_piece, dtype=torch.long)
         batch["word_mask"][row, : sentence.words] = True
     if gold is not None:
@@ -128,11 +128,11 @@ def predict(
     """Return the prediction for each sentence.
 
     Args:
-        parser: On the device to compute on.
+        parser: The parser, on the device to compute on.
         tokenizer: The tokenizer of the parser's encoder.
-        sentences: What to read.
-        decode: Returns the predictions for a batch of sentences; those that are too long are truncated.
-        batch: Sentences at a time.
+        sentences: The sentences to read; sentences that are too long are truncated.
+        decode: Returns the predictions for a batch of sentences, given in pieces and in words.
+        batch: Number of sentences in a batch.
 
     Raises:
         VocabularyError: The tokenizer is not the parser's.
@@ -151,7 +151,7 @@ def predict(
 
 
 def _truncate(pieces: list[list[int]], room: int | None) -> tuple[list[int], list[int], int]:
-    """Return the pieces that fit, the word of each, and the number of words that were not dropped."""
+    """Return the pieces that fit, the word of each piece, and the number of words that were kept."""
     ids: list[int] = []
     word_of_piece: list[int] = []
     for word, own in enumerate(pieces):

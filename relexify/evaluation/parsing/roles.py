@@ -1,9 +1,9 @@
 """Semantic roles: which words are arguments of a predicate, and in which role.
 
-As in Cai et al. (2018), a biaffine scorer decides for every word and every predicate, and ROOT is the predicate of the
-predicates: their senses are the labels of its arcs. A word may be an argument of several predicates or of itself, so
-every arc is a decision of its own, made before its label (Dozat & Manning, 2018). Predicates are given, as in the
-shared task of CoNLL-2009.
+As in Cai et al. (2018), a biaffine scorer decides for every word and every predicate. Predicates themselves have an arc
+to ROOT; its label is their sense. A word may be an argument of several predicates or of itself, so every arc is a
+separate decision, made before its label (Dozat & Manning, 2018). Predicates are given, as in the shared task of
+CoNLL-2009.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TASK = "semantic roles"
 NO_ROLE = -1
 """The label of a word that is not an argument of a predicate."""
 UNSEEN = ""
-"""The sense of a predicate that the model did not see because the sentence is too long: never right."""
+"""The sense of a predicate that the model did not see because the sentence is too long; no gold sense equals it."""
 
 
 class RoleLabeller(BiaffineParser):
-    """A parser whose arcs do not form a tree: an argument has an arc to each of its predicates, a predicate to ROOT."""
+    """A parser whose arcs form no tree: an argument has an arc to each of its predicates, a predicate one to ROOT."""
 
     def forward(  # type: ignore[override]  # roles instead of a tree
         self,
@@ -50,18 +50,18 @@ class RoleLabeller(BiaffineParser):
             attention_mask: As for `BiaffineParser.forward`.
             word_of_piece: As for `BiaffineParser.forward`.
             word_mask: As for `BiaffineParser.forward`.
-            roles: The label of every word's arc to every predicate and to ROOT (its sense), `NO_ROLE` if there is no
-                arc, `IGNORED` for pairs that do not count [batch × words × 1 + words].
+            roles: The label of every word's arc to ROOT (the sense of a predicate) and to every predicate (its role);
+                `NO_ROLE` if there is no arc, `IGNORED` for pairs that do not count [batch × words × 1 + words].
 
         Returns:
-            Scores of arcs above 0 are arcs. The loss is the mean cross entropy of arcs to predicates, plus that of
-            the labels of gold arcs.
+            The output; an arc is predicted if its score is above 0. The loss is the mean cross entropy of arcs to
+            predicates, plus the mean cross entropy of the labels of gold arcs.
         """
         scores = self.score_words(input_ids, attention_mask, word_of_piece, word_mask.shape[1])
         output = BiaffineOutput(None, scores.arc_scores, scores.label_heads, scores.label_dependents)
         if roles is not None:
             with full_precision(scores.arc_scores):
-                # Arcs to ROOT do not count, since which words are predicates is given.
+                # Arcs to ROOT are not trained, because the predicates are given.
                 gold, arcs = roles[:, :, 1:], scores.arc_scores[:, :, 1:]
                 counted = gold != IGNORED
                 nats = binary_cross_entropy_with_logits(arcs, (gold != NO_ROLE).to(arcs.dtype), reduction="none")
@@ -84,7 +84,7 @@ class RoleScores(NamedTuple):
 
     Attributes:
         f1: Harmonic mean of precision and recall.
-        precision: Share of the predicted senses and arguments that are right.
+        precision: Share of the predicted senses and arguments that are correct.
         recall: Share of the gold senses and arguments that are predicted.
     """
 
@@ -98,18 +98,18 @@ def role_scores(gold: Sequence[PredicateSentence], predicted: Sequence[Sequence[
 
     Args:
         gold: The annotated sentences.
-        predicted: The predicates of each of them.
+        predicted: The predicted predicates of each sentence.
 
     Raises:
-        InputError: The two do not have the same sentences.
-        EvidenceError: There is no predicate.
+        InputError: The numbers of sentences differ.
+        EvidenceError: The sentences have no predicates.
     """
     if len(gold) != len(predicted):
-        raise InputError(f"there are predictions for {len(predicted)} of {len(gold)} sentences: give one of each")
+        raise InputError(f"there are predictions for {len(predicted)} of {len(gold)} sentences: give one for each")
     expected = {fact for number, each in enumerate(gold) for fact in _facts(number, each.propositions)}
     found = {fact for number, each in enumerate(predicted) for fact in _facts(number, each)}
     if not expected:
-        raise EvidenceError("the sentences have no predicates: give annotated ones")
+        raise EvidenceError("the sentences have no predicates: give annotated sentences")
     right = len(expected & found)
     precision, recall, f1 = right / max(1, len(found)), right / len(expected), 2 * right / (len(expected) + len(found))
 
@@ -129,10 +129,10 @@ def label_roles(
     """Find the senses and arguments of given predicates.
 
     Args:
-        labeller: On the device to compute on.
+        labeller: The labeller, on the device to compute on.
         tokenizer: The tokenizer of the labeller's encoder.
-        sentences: Only their words, and which of them are predicates, are read.
-        batch: Sentences at a time.
+        sentences: Sentences, of which only the words and the positions of predicates are read.
+        batch: Number of sentences in a batch.
 
     Raises:
         TrainingError: A score is NaN or infinite.
@@ -160,11 +160,11 @@ def label_roles(
 def _predict_proposition(
     labeller: RoleLabeller, scores: WordScores, row: int, words: int, predicate: int
 ) -> Proposition:
-    """Return the best sense of a predicate, and the words whose arc to it scores above 0 with their best roles."""
+    """Return the best sense of a predicate, and its arguments (words with arc scores above 0) with their best roles."""
     if predicate >= words:
         return Proposition(predicate, UNSEEN, ())
     arguments = (scores.arc_scores[row, :words, predicate + 1] > 0).nonzero()[:, 0]
-    # First the arc of the predicate to ROOT, whose label is the sense.
+    # The first arc is from the predicate to ROOT; its label is the sense.
     word = torch.cat([arguments.new_tensor([predicate]), arguments])
     head = torch.full_like(word, predicate + 1)
     head[0] = 0
@@ -198,7 +198,7 @@ def _encode_roles(sentence: PredicateSentence, numbers: Mapping[str, int]) -> to
 
 
 def _make_batch(sentences: Sequence[TokenizedSentence], roles: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the arguments of `RoleLabeller.forward`; words that were dropped, and their arcs, do not count."""
+    """Return the arguments of `RoleLabeller.forward`; words that were dropped, and their arcs, get no label."""
     batch = padded_batch(sentences)
     words = batch["word_mask"].shape[1]
     batch["roles"] = torch.full((len(sentences), words, 1 + words), IGNORED)

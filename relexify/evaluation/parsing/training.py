@@ -1,7 +1,7 @@
 """Train and test a parser, once for each seed.
 
-What it predicts, trees or semantic roles, is a `Formalism`. A finished seed is a folder with the parser and its
-tokenizer; an unfinished one leaves checkpoints beside it, and the same call resumes from both.
+A `Formalism` defines what the parser predicts: trees or semantic roles. A finished seed is a folder with the parser and
+its tokenizer; an unfinished seed leaves checkpoints next to it. The same call resumes from both.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Formalism(Generic[AnySentence, Gold, Prediction]):
-    """What a parser predicts: trees, or predicates and their arguments.
+    """The kind of structure that a parser predicts: trees, or predicates and their arguments.
 
     Attributes:
         parser: The class of the model.
         labels: Returns the labels in a sentence.
         gold: Returns the annotation of a sentence, with its labels as numbers.
-        batch: Returns the arguments of the model for tokenized sentences and their annotations.
+        batch: Returns the model's arguments for tokenized sentences and their annotations.
         predict: Returns the predictions for sentences.
-        dev_score: Compares annotations with predictions, to choose the best epoch by.
-        dev_metric: Name of that score.
+        dev_score: Compares annotations with predictions; the best epoch is chosen by this score.
+        dev_metric: Name of this score.
     """
 
     parser: type[BiaffineParser]
@@ -77,10 +77,10 @@ class SeedRun:
     """A trained parser.
 
     Attributes:
-        seed: Its seed.
-        folder: Where the parser and its tokenizer are.
+        seed: The random seed.
+        folder: The folder with the parser and its tokenizer.
         epoch: The epoch whose parameters were kept.
-        score: Its `Formalism.dev_score`.
+        score: The `Formalism.dev_score` of this epoch.
     """
 
     seed: int
@@ -96,17 +96,17 @@ def evaluate_parser(
     folder: Path,
     formalism: Formalism[AnySentence, Gold, Prediction],
 ) -> TaskResult:
-    """Train a parser with every seed, and test it; through the lexicon of another language if one is given.
+    """Train a parser with every seed, and test it, with the lexicon of another language if one is given.
 
     Args:
         model: A folder or name, as for `load_model`.
         data: Training, development and test sentences.
         options: The task, its training, its seeds and the lexicon.
-        folder: Holds the parsers and checkpoints.
-        formalism: What the parser predicts.
+        folder: The folder for parsers and checkpoints.
+        formalism: The structure that the parser predicts.
     """
     metric = TASKS[options.task].metric
-    training: ParserTraining = options.training  # type: ignore[assignment]  # that of a task with a formalism
+    training: ParserTraining = options.training  # type: ignore[assignment]  # tasks with a formalism have these options
     lexicon = None if options.through is None else load_lexicon(options.through)
     dev = data.dev or ()
     results = []
@@ -135,16 +135,16 @@ def train_parser(
     formalism: Formalism[AnySentence, Gold, Prediction],
     seeds: tuple[int, ...] = (0,),
 ) -> tuple[SeedRun, ...]:
-    """Train a parser on top of a model, once for each seed; seeds that are finished in `folder` are kept.
+    """Train a parser on top of a model, once for each seed; seeds that are finished in `folder` are not trained again.
 
     Args:
         model: A folder or name, as for `load_model`.
         training: The training treebank.
-        dev: The development treebank, to choose the epoch by.
-        options: How to train.
-        folder: Holds the results, one folder `seed-N` for each seed, and checkpoints.
-        formalism: What the parser predicts.
-        seeds: One run for each.
+        dev: The development treebank, to choose the best epoch.
+        options: Options of the training.
+        folder: The folder for results (a folder `seed-N` for each seed) and checkpoints.
+        formalism: The structure that the parser predicts.
+        seeds: The random seeds, with one run for each.
 
     Raises:
         InputError: The training or development data has no words, or `folder` belongs to another training.
@@ -173,14 +173,14 @@ def train_parser(
 def load_parser(
     folder: str | Path, parser_class: type[BiaffineParser] = BiaffineParser
 ) -> tuple[BiaffineParser, PreTrainedTokenizerFast]:
-    """Load a parser and its tokenizer that `train_parser` wrote.
+    """Load a parser and its tokenizer.
 
     Args:
-        folder: A folder `seed-N` that it wrote.
-        parser_class: The `Formalism.parser` that it was trained as.
+        folder: A folder `seed-N` that `train_parser` wrote.
+        parser_class: The class of the parser, see `Formalism.parser`.
 
     Raises:
-        InputError: There is none, or it is damaged.
+        InputError: The folder contains no parser, or the parser is damaged.
     """
     if not (Path(folder) / "config.json").is_file():
         raise InputError(f"{folder} holds no parser: give a folder seed-N that train_parser wrote")
@@ -195,7 +195,7 @@ def load_parser(
 
 
 def make_optimiser(parser: BiaffineParser, options: ParserTraining) -> torch.optim.Optimizer:
-    """Return AdamW with the learning rates of encoder and scorers; matrices decay, vectors do not."""
+    """Return AdamW with separate learning rates for encoder and scorers, and weight decay only for matrices."""
     groups: dict[tuple[bool, bool], list[torch.Tensor]] = {}
     for name, parameter in parser.named_parameters():
         groups.setdefault((name.startswith("encoder."), parameter.ndim > 1), []).append(parameter)
@@ -254,7 +254,7 @@ def _train_seed(
             patience=options.patience,
             advance=advance,
         )
-    # The first of the best epochs is the one whose parameters were loaded.
+    # If several epochs are equally good, the Trainer has loaded the parameters of the first.
     best = max((entry for entry in state.log_history if DEV_SCORE in entry), key=lambda entry: entry[DEV_SCORE])
     run = SeedRun(seed, folder / f"seed-{seed}", best["epoch"], best[DEV_SCORE])
     with write_folder(run.folder) as beside:

@@ -1,4 +1,4 @@
-"""Parse sentences with a trained parser, and score trees by the share of words that are attached right."""
+"""Parse sentences with a trained parser, and score trees by the share of words that are attached correctly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["NO_HEAD", "TREES", "AttachmentScores", "Parse", "attachment_scores",
 TASK = "dependency parsing"
 PUNCTUATION = "PUNCT"
 NO_HEAD = -1
-"""The head of a word that the model did not see because the sentence is too long: never right."""
+"""The head of a word that the model did not see because the sentence is too long; it never equals a gold head."""
 NO_RELATION = "_"
 
 
@@ -30,7 +30,7 @@ class Parse(NamedTuple):
 
     Attributes:
         heads: As in `ParsedSentence`; `NO_HEAD` for words beyond the model's length.
-        relations: As in `ParsedSentence`; `"_"` for those words.
+        relations: As in `ParsedSentence`; `"_"` for words beyond the model's length.
     """
 
     heads: tuple[int, ...]
@@ -41,8 +41,8 @@ class AttachmentScores(NamedTuple):
     """Attachment scores.
 
     Attributes:
-        uas: Share of words with the right head.
-        las: Share of words with the right head and the right relation.
+        uas: Share of words with the correct head.
+        las: Share of words with the correct head and the correct relation.
     """
 
     uas: Score
@@ -61,22 +61,22 @@ def attachment_scores(
     without their language-specific subtypes: `nmod:poss` equals `nmod`.
 
     Args:
-        gold: The treebank.
-        predicted: A parse of each of its sentences.
-        punctuation: Whether words with the tag PUNCT count (not in RAMEN's tables).
+        gold: The sentences of the treebank.
+        predicted: A parse of each sentence.
+        punctuation: Whether words with the tag PUNCT count; in RAMEN's tables, they do not.
 
     Raises:
-        InputError: The two do not have the same sentences.
-        EvidenceError: There is no word to count.
+        InputError: The numbers of sentences or of words differ.
+        EvidenceError: There are no words to count.
     """
     if len(gold) != len(predicted):
-        raise InputError(f"there are {len(predicted)} parses of {len(gold)} sentences: give one of each")
+        raise InputError(f"there are {len(predicted)} parses of {len(gold)} sentences: give one for each")
     words = attached = labelled = 0
     for number, (right, found) in enumerate(zip(gold, predicted, strict=True), 1):
         if not len(right.heads) == len(found.heads) == len(found.relations):
             raise InputError(
-                f"sentence {number} has {len(right)} words, its parse {len(found.heads)} heads and "
-                f"{len(found.relations)} relations: parse the words of the treebank as they are"
+                f"sentence {number} has {len(right)} words, but its parse has {len(found.heads)} heads and "
+                f"{len(found.relations)} relations: parse the words of the treebank without changes"
             )
         for index, tag in enumerate(right.upos):
             if tag == PUNCTUATION and not punctuation:
@@ -104,10 +104,10 @@ def parse(
     """Find the best tree of every sentence.
 
     Args:
-        parser: On the device to compute on.
+        parser: The parser, on the device to compute on.
         tokenizer: The tokenizer of the parser's encoder.
-        sentences: Only their words, and the spaces between them, are read.
-        batch: Sentences at a time.
+        sentences: Sentences, of which only the words and the spaces between them are read.
+        batch: Number of sentences in a batch.
 
     Raises:
         TrainingError: A score is NaN or infinite.
@@ -126,12 +126,12 @@ def parse(
 def best_tree(scores: np.ndarray) -> list[int]:
     """Return the heads of the best tree with exactly one child of ROOT (Chu–Liu/Edmonds).
 
-    Every arc from ROOT is penalised by more than all other arcs together can make up for, so that the best tree has
-    only one of them, and is the best of those trees (Stanojević & Cohen, 2021).
+    Every arc from ROOT gets a penalty that all other arcs together cannot compensate. The best tree therefore has only
+    one arc from ROOT, and is the best among all such trees (Stanojević & Cohen, 2021).
 
     Args:
-        scores: The score of each head for each word, 0 is ROOT [words × 1 + words]; a word's score for itself is
-            ignored.
+        scores: The score of each head for each word [words × 1 + words], with ROOT in column 0; a word's score for
+            itself is ignored.
 
     Raises:
         TrainingError: A score is NaN or infinite.
@@ -141,7 +141,7 @@ def best_tree(scores: np.ndarray) -> list[int]:
     words = len(scores)
     if not words:
         return []
-    matrix = np.full((words + 1, words + 1), np.nan)  # NaN means that there is no arc
+    matrix = np.full((words + 1, words + 1), np.nan)  # for `chu_liu_edmonds`, NaN means that there is no arc
     matrix[1:] = scores
     np.fill_diagonal(matrix, np.nan)
     possible = ~np.eye(words + 1, dtype=bool)
@@ -155,7 +155,7 @@ def best_tree(scores: np.ndarray) -> list[int]:
 
 
 def _predict_trees(parser: BiaffineParser, sentences: Sequence[TokenizedSentence]) -> Iterator[Parse]:
-    """Yield the best tree of each sentence of a batch, over the words that were not truncated."""
+    """Yield the best tree of each sentence of a batch, over the words that were kept."""
     inputs = {name: tensor.to(parser.device) for name, tensor in padded_batch(sentences).items()}
     output = parser(**inputs)
     scores = output.arc_scores.double().log_softmax(-1).cpu().numpy()

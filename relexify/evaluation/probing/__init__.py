@@ -1,5 +1,5 @@
 """Linear probes on frozen features.
 
 probes.py     train and score a probe
-features.py   what it predicts from: means of hidden states
+features.py   the features of a probe: means of hidden states
 """

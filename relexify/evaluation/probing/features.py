@@ -1,7 +1,7 @@
 """Features of sentences and words: means of a model's last hidden states.
 
-Every text is read with the special tokens that its tokenizer puts around it, which the mean excludes. Texts of
-similar length are read together, padded on the right and masked, so that a row does not depend on its neighbours.
+Every text is read with the special tokens that its tokenizer adds, but the mean excludes them. Texts of similar length
+are read together, padded on the right and masked, so that a row does not depend on the other rows of its batch.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def sentence_means(
 ) -> np.ndarray:
     """Return the mean of the last hidden states of every text's pieces, [n × d] float32.
 
-    Special tokens and padding do not count. A text without pieces is a row of zeros; a text that is too long is
+    Special tokens and padding are excluded. A text without pieces gets a row of zeros; a text that is too long is
     truncated, with a warning. A text that occurs several times is read once.
 
     Args:
-        model: An encoder, a decoder, or an encoder-decoder, whose encoder is used; with or without a head.
+        model: An encoder, a decoder, or the encoder of an encoder-decoder; with or without a head.
         tokenizer: Its tokenizer.
         texts: Running text.
-        length: Pieces that the model reads at once, special tokens included; at most as many as it supports.
-        batch: Texts at a time.
+        length: Maximum number of pieces of a text, including special tokens; limited to what the model supports.
+        batch: Number of texts in a batch.
 
     Raises:
         InputError: The length leaves no room for text.
@@ -75,15 +75,15 @@ def word_means(
 ) -> list[np.ndarray]:
     """Return the mean of the last hidden states of every word's pieces, [words × d] float32 for each sentence.
 
-    Words are tokenized as after a space, or as they are in sentences of a script without spaces. A word without pieces
-    is a row of zeros, and so is one that does not fit into the length, with a warning.
+    Words are tokenized as after a space; in sentences of a script without spaces, without a space. Words without pieces
+    get a row of zeros; so do words that do not fit into the length, with a warning.
 
     Args:
-        model: An encoder, a decoder, or an encoder-decoder, whose encoder is used; with or without a head.
+        model: An encoder, a decoder, or the encoder of an encoder-decoder; with or without a head.
         tokenizer: Its tokenizer.
-        sentences: The words of each.
-        length: Pieces that the model reads at once, special tokens included; at most as many as it supports.
-        batch: Sentences at a time.
+        sentences: The words of each sentence.
+        length: Maximum number of pieces of a sentence, including special tokens; limited to what the model supports.
+        batch: Number of sentences in a batch.
 
     Raises:
         InputError: The length leaves no room for text.
@@ -91,7 +91,7 @@ def word_means(
     """
     reader = _make_reader(model, tokenizer, length)
     pieces = encode_sentences(reader.backend, sentences)
-    # How many words of each sentence, from the first, fit together.
+    # The number of words of each sentence, counted from the first, that fit into the length.
     ends = (np.cumsum([len(ids) for ids in words]) for words in pieces)
     fitting = [int(np.searchsorted(each, reader.room, side="right")) for each in ends]
     truncated = sum(bool(ids) for words, fit in zip(pieces, fitting, strict=True) for ids in words[fit:])
@@ -112,11 +112,11 @@ class _Reader:
     """The settings with which a model reads text.
 
     Attributes:
-        backend: Its tokenizer, which neither truncates nor pads.
+        backend: The model's tokenizer, without truncation and padding.
         before: Special tokens before a text.
         after: Special tokens after a text.
         padding: The padding id.
-        room: Pieces of text that the model reads at once.
+        room: Maximum number of pieces of a text, without special tokens.
     """
 
     backend: Tokenizer
@@ -128,21 +128,21 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """The pieces of a text, and how many of them, in order, belong to each unit whose mean is computed."""
+    """The pieces of a text, and the number of pieces of each unit (text or word) whose mean is computed, in order."""
 
     pieces: list[int]
     lengths: list[int]
 
 
 def _make_reader(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, length: int) -> _Reader:
-    """Validate that model, tokenizer and length fit together, and return how to read text with them."""
+    """Validate model, tokenizer and length, and return the settings for reading text with them."""
     check_fit(model, tokenizer)
     backend = copy_backend(tokenizer)
-    backend.encode_special_tokens = True  # text that spells a special token is text
+    backend.encode_special_tokens = True  # text that is spelled like a special token is ordinary text
     before, after = tokenizer_frame(backend)
     room = min(length, usable_length(model) or length) - len(before) - len(after)
     if room < 1:
-        raise InputError(f"`length={length}` leaves no room for text beside the special tokens: give a longer one")
+        raise InputError(f"`length={length}` leaves no room for text besides special tokens: give a greater length")
     padding = getattr(tokenizer, "pad_token_id", None)
     return _Reader(backend, before, after, 0 if padding is None else int(padding), room)
 
@@ -174,7 +174,7 @@ def _mean_states(
 def _batch_means(
     encoder: PreTrainedModel, reader: _Reader, sequences: Sequence[_Sequence], device: torch.device
 ) -> np.ndarray:
-    """Multiply, for each sequence, shares [units × length] with hidden states [length × d]."""
+    """Return the means of each sequence's units: the product of shares [units × length] and states [length × d]."""
     rows = [[*reader.before, *each.pieces, *reader.after] for each in sequences]
     longest, units = max(map(len, rows)), max(len(each.lengths) for each in sequences)
     inputs = np.full((len(rows), longest), reader.padding, dtype=np.int64)
@@ -189,6 +189,6 @@ def _batch_means(
             start += size
     attention = torch.from_numpy(mask).to(device)
     states = encoder(input_ids=torch.from_numpy(inputs).to(device), attention_mask=attention).last_hidden_state.float()
-    states = states.masked_fill(attention[:, :, None] == 0, 0.0)  # NaN in padding would survive a share of 0
+    states = states.masked_fill(attention[:, :, None] == 0, 0.0)  # NaN in padding, times a share of 0, would be NaN
     means: np.ndarray = torch.bmm(torch.from_numpy(shares).to(device), states).cpu().numpy()
     return means

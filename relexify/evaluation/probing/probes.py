@@ -1,12 +1,12 @@
-"""Linear probes: what can be predicted from a model's last hidden states before anything is trained.
+"""Linear probes: test what a linear classifier can predict from a model's last hidden states; the model is frozen.
 
-As in WECHSEL, Appendix A, inference is predicted from the means of premise and hypothesis side by side, parts of speech
-from the mean of a word's pieces, both by a multinomial logistic regression. Its objective is that of scikit-learn's
-`LogisticRegression`,
+As in WECHSEL, Appendix A, the features for NLI are the means of premise and hypothesis, concatenated; the features for
+parts of speech are the mean of a word's pieces. The classifier is a multinomial logistic regression with the objective
+of scikit-learn's `LogisticRegression`,
 
-    mean_i −log softmax(Wᵀx_i + b)[y_i] + penalty / 2n · ‖W‖²,
+    mean_i −log softmax(Wᵀx_i + b)[y_i] + penalty / 2n · ‖W‖².
 
-which is convex, so a probe is deterministic.
+It is convex, so a probe is deterministic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ TaggedWords = tuple[Sequence[str], Sequence[Hashable]]
 """Words, and a tag for each."""
 
 ITERATIONS = 1_000
-"""The optimiser converges long before, unless features are almost collinear and hardly penalised."""
+"""Maximum number of iterations. The optimiser converges much earlier, unless features are almost collinear and the
+penalty is tiny."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +57,8 @@ def probe_pairs(
         training: Examples to train the probe on.
         test: Examples to score; labels that the training data does not have count as wrong.
         penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
-        length: Pieces that the model reads at once; longer texts are truncated.
-        batch: Texts at a time.
+        length: Maximum number of pieces of a text; longer texts are truncated.
+        batch: Number of texts in a batch.
 
     Raises:
         EvidenceError: There are no training examples, or no test examples.
@@ -65,7 +66,7 @@ def probe_pairs(
     _check_sides(training, test)
     texts = [text for example in (*training, *test) for text in example[:2]]
     means = sentence_means(model, tokenizer, texts, length=length, batch=batch)
-    features = means.reshape(len(training) + len(test), -1)  # a premise and its hypothesis follow each other
+    features = means.reshape(len(training) + len(test), -1)  # concatenates each premise and its hypothesis
     probe = fit_probe(
         features[: len(training)], [label for _, _, label in training], penalty=penalty, device=model.device
     )
@@ -84,8 +85,8 @@ def probe_words(
 ) -> Score:
     """Return the accuracy of a linear probe that predicts the tag of a word.
 
-    A word that the model does not see, because its sentence is too long or it has no pieces, is not trained on, and
-    counts as wrong.
+    Words that the model does not see, because their sentence is too long or they have no pieces, are not used for
+    training, and count as wrong in the test data.
 
     Args:
         model: Any encoder or decoder, on the device to compute on; it is not changed.
@@ -93,11 +94,11 @@ def probe_words(
         training: Sentences to train the probe on.
         test: Sentences to score; tags that the training data does not have count as wrong.
         penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
-        length: Pieces that the model reads at once; words beyond it are not seen.
-        batch: Sentences at a time.
+        length: Maximum number of pieces of a sentence; words beyond it are not seen.
+        batch: Number of sentences in a batch.
 
     Raises:
-        EvidenceError: There are no words to train on, or none to score.
+        EvidenceError: There are no words to train on, or no words to score.
         InputError: A sentence has more or fewer tags than words.
     """
     _check_sides(training, test)
@@ -107,7 +108,7 @@ def probe_words(
     means = word_means(model, tokenizer, sentences, length=length, batch=batch)
     training_rows, training_tags = np.concatenate(means[: len(training)]), [tag for _, tags in training for tag in tags]
     test_rows, test_tags = np.concatenate(means[len(training) :]), [tag for _, tags in test for tag in tags]
-    # Words that the model does not see are rows of zeros.
+    # Words that the model does not see have rows of zeros.
     is_seen, is_seen_in_test = np.any(training_rows != 0, axis=1), np.any(test_rows != 0, axis=1)
     if not is_seen.any() or not test_tags:
         raise EvidenceError("the model sees no word of the training or test data: give sentences with words in them")
@@ -123,8 +124,8 @@ class LinearProbe:
 
     Attributes:
         labels: The labels, in the order of the columns.
-        weights: [d × labels], for features that are not standardised.
-        bias: [labels].
+        weights: Weights for features that are not standardised [d × labels].
+        bias: Bias of each label [labels].
     """
 
     labels: tuple[Hashable, ...]
@@ -140,23 +141,25 @@ class LinearProbe:
 def fit_probe(
     features: np.ndarray, labels: Sequence[Hashable], *, penalty: float = 1.0, device: str | torch.device = "cpu"
 ) -> LinearProbe:
-    """Fit a multinomial logistic regression, on features standardised by their own mean and deviation.
+    """Fit a multinomial logistic regression on features that are first standardised by their mean and deviation.
 
     Args:
         features: [n × d].
         labels: [n].
         penalty: Weight of the L2 penalty; the inverse of scikit-learn's C.
-        device: Where to fit.
+        device: The device to fit on.
 
     Raises:
-        InputError: The penalty is negative, features and labels differ in number, or a feature is not finite.
+        InputError: The penalty is negative, the numbers of features and labels differ, or a feature is NaN or infinite.
     """
     if not penalty >= 0:
         raise InputError(f"`penalty={penalty}` is not possible: give 0 or more")
     if len(features) != len(labels) or not len(labels):
-        raise InputError(f"there are {len(features)} rows of features and {len(labels)} labels: give as many of both")
+        raise InputError(f"there are {len(features)} rows of features, but {len(labels)} labels: give one for each row")
     if not np.isfinite(features).all():
-        raise InputError("the model's hidden states are not all finite: is it sound, and in a type that holds them?")
+        raise InputError(
+            "the model's hidden states have NaN or infinite values: check its weights, or load it in a wider dtype"
+        )
     mean = features.mean(axis=0, dtype=np.float64)
     deviation = features.std(axis=0, dtype=np.float64)
     scale = 1 / np.where(deviation > 0, deviation, 1.0)
@@ -197,12 +200,12 @@ def _minimise(features: torch.Tensor, gold: torch.Tensor, labels: int, penalty: 
 def _check_sides(training: Sequence[object], test: Sequence[object]) -> None:
     for name, examples in (("training", training), ("test", test)):
         if not examples:
-            raise EvidenceError(f"there are no {name} examples for the probe: is the file empty?")
+            raise EvidenceError(f"there are no {name} examples for the probe: give at least one example")
 
 
 def _check_tags(side: str, sentences: Sequence[TaggedWords]) -> None:
     for number, (words, tags) in enumerate(sentences, 1):
         if len(words) != len(tags):
             raise InputError(
-                f"{side} sentence {number} has {len(words)} words and {len(tags)} tags: give one tag for each word"
+                f"{side} sentence {number} has {len(words)} words, but {len(tags)} tags: give one tag for each word"
             )

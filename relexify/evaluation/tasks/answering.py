@@ -1,4 +1,4 @@
-"""Questions about a text: answers to choose from, such as C³, and to find in it, such as CMRC 2018 (TreLM, Table 1)."""
+"""Questions about a text: multiple choice, such as C³, and extraction, such as CMRC 2018 (TreLM, Table 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification of texts or pairs of texts with labels of one's own."""
+"""Classification of texts or pairs of texts with any labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eight tasks of GLUE in Table 2 of k-sub-embeddings, read as GLUE or the Hub distributes them."""
+"""The eight tasks of GLUE in Table 2 of k-sub-embeddings, in the formats of GLUE and of the Hub."""
 
 from __future__ import annotations
 

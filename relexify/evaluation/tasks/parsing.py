@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _attachment(gold: Sequence[ParsedSentence], predicted: Sequence[Parse], /, *, task: str) -> tuple[Score, ...]:
-    """Return LAS and UAS without punctuation, as in RAMEN's tables, then those of all words."""
+    """Return LAS and UAS without punctuation, as in RAMEN's tables, then LAS and UAS of all words."""
     from relexify.evaluation.parsing.trees import attachment_scores
 
     words, all_tokens = attachment_scores(gold, predicted, punctuation=False), attachment_scores(gold, predicted)
@@ -42,7 +42,7 @@ def _parse(model: str, data: TaskData, options: Evaluation, folder: Path) -> Tas
     from relexify.evaluation.parsing.training import evaluate_parser
     from relexify.evaluation.parsing.trees import TREES, best_tree
 
-    best_tree(np.zeros((1, 2)))  # raises MissingExtra now, not after the first epoch
+    best_tree(np.zeros((1, 2)))  # raise MissingExtra now, not after the first epoch
     return evaluate_parser(model, data, options, folder, TREES)
 
 

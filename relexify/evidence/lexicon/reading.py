@@ -18,7 +18,7 @@ from relexify.text.decoding import open_decompressed
 __all__ = ["read_pairs", "read_two_columns"]
 
 LONGEST_SIDE = 1_000
-"""Maximum number of characters of a word or phrase. Longer ones are no translations; tokenizers may fail on them."""
+"""Maximum number of characters of a word or phrase; longer ones are no translations and may break tokenizers."""
 LONGEST_ITEM = 3
 """Maximum number of words of an item in a list of translations; with longer items, the commas belong to a sentence."""
 FIRST_PAIRS, LEAST_LISTS = 10_000, 0.02

@@ -66,11 +66,11 @@ def test_spaces_around_an_answer_are_no_part_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answers": {"text": ["Rome"], "answer_start": [0]}}, "'Rome', which is no part of its context"),
+        ({"answers": {"text": ["Rome"], "answer_start": [0]}}, "'Rome', which is not a part of its context"),
         ({"answers": {"text": [], "answer_start": []}}, "line 1, has no answers.*SQuAD 2.0.*not supported"),
-        ({"answers": {"text": [" "], "answer_start": [0]}}, "something else than text"),
+        ({"answers": {"text": [" "], "answer_start": [0]}}, "answer that is not text, or is empty"),
         ({"answers": "Paris"}, "line 1, has no answers"),
-        ({"question": 3}, "something else than text"),
+        ({"question": 3}, "question or answer that is not text"),
     ],
 )
 def test_invalid_records_are_rejected(tmp_path, change, message):
@@ -86,8 +86,8 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"data": [{"title": "a"}]}', r"other\.json is not of SQuAD's form: give a file"),
-        ('[{"context_text": "a", "qas": []}]', "is not of SQuAD's form"),
+        ('{"data": [{"title": "a"}]}', r"other\.json is not in SQuAD's format: give a file"),
+        ('[{"context_text": "a", "qas": []}]', "is not in SQuAD's format"),
         ('{"data": []}', "is empty"),
         ("", "is empty"),
         ("no json", "line 1, is not json"),

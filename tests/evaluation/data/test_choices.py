@@ -49,8 +49,8 @@ def test_an_answer_that_is_a_number_is_found_by_its_text_first(tmp_path):
         ({"choices": ["rain", "rain"]}, "which is not one of the 2"),
         ({"choices": ["rain"]}, "give a list of two or more"),
         ({"choices": "rain"}, "give a list of two or more"),
-        ({"choices": ["rain", 1]}, "something else than text"),
-        ({"context": None}, "something else than text"),
+        ({"choices": ["rain", 1]}, "has a context, question or answer that is not text"),
+        ({"context": None}, "has a context, question or answer that is not text"),
     ],
 )
 def test_an_invalid_question_is_rejected_with_its_place(tmp_path, changes, message):
@@ -104,7 +104,7 @@ def test_the_text_around_a_blank_is_kept_when_the_rest_is_too_long(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"content": 3}, "line 1, has something else than text in its content"),
+        ({"content": 3}, "line 1, has a content that is not text"),
         ({"content": ["no blank"]}, "line 1, has no blank such as #idiom000378#"),
         ({"answers": {"text": ["#idiom01#"], "candidate_id": [0]}}, "no answer for the blank #idiom02#"),
         ({"answers": {"text": HUB_RECORD["answers"]["text"], "candidate_id": [0, 1, 3]}}, "blank 3, has the right ans"),

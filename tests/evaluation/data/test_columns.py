@@ -69,7 +69,7 @@ def test_white_space_that_is_no_separator_belongs_to_words(read):
     [
         ("Anton\n", r"line 1, has one column \('Anton'\): each line must be a word and its tag"),
         ("Anton B-PER\nlacht\n", r"line 2, has one column \('lacht'\)"),
-        ("Anton\tB-PER\nlacht\tx\tO\n", "line 2, has 3 columns, the lines before it have 2"),
+        ("Anton\tB-PER\nlacht\tx\tO\n", "line 2, has 3 columns, but the lines before it have 2"),
         ("Anton B-PER\n\nlacht x O\n", "line 3, has 3 columns"),
         ("Anton\tB-PER\n\tO\n", "line 2, has a tag without a word"),
         ("Anton\tB-PER\nlacht\t\n", "line 2, has no tag for 'lacht'"),

@@ -75,7 +75,7 @@ def test_pairs_without_agreement_are_skipped_with_a_warning(write, caplog):
         ("\t \tneutral\n", "line 1, holds no text"),
         ("", "is empty"),
         ("premise\thypothesis\tlabel\n", "is empty"),
-        ("a\tb\t-\n", "all 1 examples of .* are without a label"),
+        ("a\tb\t-\n", "all 1 examples of .* have no label"),
     ],
 )
 def test_invalid_nli_lines_are_rejected(write, text, message):
@@ -155,12 +155,16 @@ def test_glue_records_with_the_fields_and_classes_of_the_hub(write, task, record
         (
             "sst-2",
             "index\tsentence\n0\ta\n",
-            "has no column label of sst-2, it begins with index, sentence: give a file of the task with labels",
+            "has no column label of sst-2; it begins with index, sentence: give a file of the task with labels",
         ),
         ("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tneutral\n", "line 2, has the unknown label 'neutral'"),
         ("qnli", "index\tquestion\tsentence\n0\ta\tb\n", "has no column label of qnli"),
-        ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\thigh\n", "line 2, has 'high' where a number is expected"),
-        ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\tnan\n", "line 2, has 'nan' where a number"),
+        (
+            "sts-b",
+            STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\thigh\n",
+            "line 2, has the label 'high', but the task needs a number",
+        ),
+        ("sts-b", STS + "0\tm\tx\t2\t1\tn\tn\ta\tb\tnan\n", "line 2, has the label 'nan', but the task needs a number"),
     ],
 )
 def test_invalid_glue_files_are_rejected(write, task, text, message):
@@ -206,12 +210,15 @@ def test_half_a_surrogate_pair_is_replaced(write):
         (records({"sentence": "a", "label": 1}) + "{oops\n", "line 2, is not json"),
         ("[1]\n", "line 1, holds a list"),
         ("[" * 100_000, r"line 1, is not json \(it nests too many"),
-        (records({"body": "a", "label": 1}), "line 1, has the fields body, label, and none of them is known"),
+        (
+            records({"body": "a", "label": 1}),
+            "line 1, has the fields body, label, but none of the known fields for texts",
+        ),
         (
             records({"sentence": "a", "passage": "b c", "label": 1}),
-            "line 1, has the text 'sentence' and beside it 'passage'",
+            "line 1, has the text 'sentence' and also 'passage'",
         ),
-        (records({"text": "a", "frage": "谁", "label": 1}), "line 1, has the text 'text' and beside it 'frage'"),
+        (records({"text": "a", "frage": "谁", "label": 1}), "line 1, has the text 'text' and also 'frage'"),
         (records({"sentence": "a"}), "line 1, has no field 'label', only sentence"),
         (records({"sentence": 1, "label": 1}), "line 1, has a int in the field 'sentence'"),
         (records({"sentence": "a", "label": None}), "line 1, has the label None"),
@@ -226,7 +233,7 @@ def test_invalid_records_are_rejected(write, text, message):
 
 def test_records_with_invalid_numbers_are_rejected(write):
     for label in ("high", 10**400, float("inf")):
-        with pytest.raises(InputError, match=r"line 1, has .* where a number is expected"):
+        with pytest.raises(InputError, match=r"line 1, has the label .*, but the task needs a number"):
             read_records(write(records({"sentence": "a", "label": label})), numeric=True)
 
 

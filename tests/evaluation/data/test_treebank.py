@@ -68,10 +68,10 @@ WRONG = {
     "no tabs": ("2 x _ X", "1 columns"),
     "head is a word": (line("2", "x", "X", "one", "dep"), "'one'"),
     "head is missing": (line("2", "x", "X", "_", "dep"), "no head"),
-    "head too high": (line("2", "x", "X", "3", "dep"), "the head of word 2 is 3, and the sentence has 2 words"),
+    "head too high": (line("2", "x", "X", "3", "dep"), "the head of word 2 is 3, but the sentence has 2 words"),
     "head below zero": (line("2", "x", "X", "-1", "dep"), "the head of word 2 is -1"),
     "relation is missing": (line("2", "x", "X", "1", "_"), "no relation"),
-    "number is wrong": (line("3", "x", "X", "1", "dep"), "found word 3 where word 2 is expected"),
+    "number is wrong": (line("3", "x", "X", "1", "dep"), "found word 3, but expected word 2"),
     "invalid number": (line("b", "x", "X", "1", "dep"), "'b' is not a valid ID"),
     "number is missing": (line("_", "x", "X", "1", "dep"), "no number"),
     "two roots": (line("2", "x", "X", "0", "root"), "2 roots"),
@@ -158,7 +158,7 @@ def test_a_long_sentence_is_read_in_linear_time(tmp_path):
 def test_ranges_that_overlap_or_are_empty_are_rejected(tmp_path, ranges):
     words = [line(str(word), "x", "X", "0" if word == 1 else "1", "dep") for word in (1, 2, 3)]
     path = write(tmp_path / "ranges.conllu", [*(line(each, "xx", "_", "_", "_") for each in ranges), *words])
-    with pytest.raises(InputError, match=r"line \d: the range .* has no words of its own|is not CoNLL-U"):
+    with pytest.raises(InputError, match=r"line \d: the range .* is empty, overlaps another one|is not CoNLL-U"):
         read_treebank(path)
 
 

@@ -167,7 +167,7 @@ def test_answers_are_found_in_texts_of_several_windows(folder_of, tmp_path, fami
 
 
 def test_questions_are_not_examples_of_other_tasks(folder_of, tmp_path):
-    with pytest.raises(InputError, match="the training data holds a Question, the task nli takes Examples"):
+    with pytest.raises(InputError, match="the training data holds a Question, but the task nli takes Examples"):
         tune(folder_of("bert"), questions(4), questions(4), how("nli", **QUICK), folder=tmp_path)
 
 
@@ -496,12 +496,12 @@ def test_invalid_seeds_are_rejected(seeds, tmp_path):
     [
         ("nli", [], pairs(2), "there is no training data"),
         ("nli", pairs(9), [], "there is no test data"),
-        ("nli", tagged(2), pairs(2), "the training data holds a TaggedSentence, the task nli takes Examples"),
-        ("ner", tagged(2), pairs(2), "the test data holds a Example, the task ner takes TaggedSentences"),
+        ("nli", tagged(2), pairs(2), "the training data holds a TaggedSentence, but the task nli takes Examples"),
+        ("ner", tagged(2), pairs(2), "the test data holds a Example, but the task ner takes TaggedSentences"),
         ("nli", pairs(9), [Example("a", "b", "perhaps")], "the test data has the label 'perhaps', which the training"),
         ("nli", pairs(1), pairs(1), "all training data has the label"),
-        ("nli", [Example("a", "b", 1.5)], pairs(1), "1.5 is a number, and the task takes classes"),
-        ("sts-b", pairs(9), pairs(9), "the training data has the label '(yes|no)', the task takes numbers"),
+        ("nli", [Example("a", "b", 1.5)], pairs(1), "1.5 is a number, but the task takes classes"),
+        ("sts-b", pairs(9), pairs(9), "the training data has the label '(yes|no)', but the task takes numbers"),
         ("sst-2", pairs(9), single(pairs(9)), "some examples are pairs of texts and some are single"),
         ("ner", [TaggedSentence((), ())], tagged(1), "the training data has only sentences without words"),
     ],

@@ -108,7 +108,7 @@ def test_the_count_is_the_official_one():
 def test_parses_that_do_not_fit():
     with pytest.raises(InputError, match="2 parses of 1 sentences"):
         attachment_scores([GOLD], [FOUND, FOUND])
-    with pytest.raises(InputError, match="sentence 1 has 7 words, its parse 1 heads"):
+    with pytest.raises(InputError, match="sentence 1 has 7 words, but its parse has 1 heads"):
         attachment_scores([GOLD], [Parse((0,), ("root",))])
     comma = ParsedSentence((",",), (0,), ("root",), ("PUNCT",))
     with pytest.raises(EvidenceError, match="no words"):

@@ -62,8 +62,8 @@ def test_a_feature_that_never_changes_and_a_single_label_do_no_harm():
 @pytest.mark.parametrize(
     ("features", "labels", "options", "message"),
     [
-        (np.ones((2, 2)), ["a"], {}, "2 rows of features and 1 labels"),
-        (np.full((2, 2), np.nan), ["a", "b"], {}, "not all finite"),
+        (np.ones((2, 2)), ["a"], {}, "2 rows of features, but 1 labels"),
+        (np.full((2, 2), np.nan), ["a", "b"], {}, "have NaN or infinite values"),
         (np.ones((2, 2)), ["a", "b"], {"penalty": -1.0}, "`penalty=-1.0"),
     ],
 )
@@ -130,5 +130,5 @@ def test_missing_examples_and_tags_are_rejected():
         probe_words(MODEL, TOKENIZER, tagged(5, 0), [])
     with pytest.raises(EvidenceError, match="sees no word"):
         probe_words(MODEL, TOKENIZER, [([], [])], tagged(5, 0))
-    with pytest.raises(InputError, match="test sentence 2 has 3 words and 2 tags"):
+    with pytest.raises(InputError, match="test sentence 2 has 3 words, but 2 tags"):
         probe_words(MODEL, TOKENIZER, tagged(5, 0), [*tagged(1, 0), (["the", "river", "sees"], ["DET", "NOUN"])])

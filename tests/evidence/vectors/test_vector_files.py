@@ -86,7 +86,7 @@ def test_files_that_are_not_vectors_are_rejected(tmp_path: Path) -> None:
 
 def test_another_artifact_and_an_incomplete_one_are_rejected(tmp_path: Path) -> None:
     foreign = save_arrays(tmp_path / "foreign", {"matrix": np.eye(2)}, {"kind": "mixture"})
-    with pytest.raises(InputError, match="holds mixture, and word vectors is expected"):
+    with pytest.raises(InputError, match="holds mixture, but word vectors is expected"):
         load_vectors(foreign)
     incomplete = save_arrays(tmp_path / "incomplete", {"matrix": np.eye(2)}, {"kind": "word vectors"})
     with pytest.raises(InputError, match="is not a complete file of word vectors"):

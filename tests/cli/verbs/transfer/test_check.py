@@ -96,6 +96,6 @@ def test_notes_that_were_edited_are_rejected_with_the_key(command, transferred, 
     (folder / "relexify.json").write_text(json.dumps(notes))
     verb, *rest = (tmp_path / each if each == "out" else each for each in command)
     text = ("--corpus", world.corpus, "--length", 16) if verb == "train" else ()
-    message = f"{folder / 'relexify.json'}: graft.origins is a list, and an object is expected"
+    message = f"{folder / 'relexify.json'}: graft.origins is a list, but an object is expected"
     assert_error(relexify(verb, folder, *rest, *text), message)
     assert not (tmp_path / "out").exists()

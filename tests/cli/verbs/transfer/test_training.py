@@ -105,7 +105,7 @@ def test_evaluate_explains_how_many_bytes_it_scores(world, tmp_path):
     shown = score(1_700, "a")
     assert "1,200 bytes" in shown
     assert (
-        "Scored on the first whole lines of the held-out text that fit into 1,700 bytes (--set held_out_bytes=N). The"
+        "Scored on the first whole lines of the held-out text that fit into 1,700 bytes (--set held_out_bytes=N). If"
         in shown
     )
     assert "1,700 bytes, in equal shares of its files (--set held_out_bytes=N)" in score(1_700, "a", "b")

@@ -110,6 +110,15 @@ def rejection(folder: Path, *readers: Callable[[Path], object]) -> str:
     return ""
 
 
+def test_the_verdict_of_another_schema_is_rejected_in_one_sentence(model, edited):
+    notes = json.loads((model / MARKER).read_text())
+    folder = edited(notes | {"verdict": {"start": "poor", "reason": "There is little text. Give more."}})
+    with pytest.raises(
+        InputError, match=r"verdict\.finding is missing, and text is expected: .* write the folder again"
+    ):
+        read_notes(folder)
+
+
 def test_every_edit_of_the_notes_is_rejected_by_name_or_harmless(model, edited):
     notes = json.loads((model / MARKER).read_text())
     assert check_notes(notes, model) is notes

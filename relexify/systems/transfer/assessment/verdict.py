@@ -130,7 +130,7 @@ def judge(start: Start) -> Verdict:
     text = start.text
     if text is not None and text.bytes < FEWEST_BYTES:
         verdict = _judge_without_sample(start, text)
-        return _with_details(verdict, _describe_rare_tokens(start, verdict))
+        return _with_details(verdict, *_describe_rare_tokens(start, verdict))
     if text is not None and _knows_language(start, text):
         return _reject_transfer(start, text)
     # The first rule that applies decides.
@@ -143,7 +143,7 @@ def judge(start: Start) -> Verdict:
         or _doubt_dictionary(start)
         or _judge_scores(start)
     )
-    return _with_details(verdict, *_describe_bitext(start), _describe_rare_tokens(start, verdict))
+    return _with_details(verdict, *_describe_bitext(start), *_describe_rare_tokens(start, verdict))
 
 
 def verdict_of(notes: Mapping[str, Any]) -> Verdict | None:
@@ -481,19 +481,19 @@ def _describe_bitext(start: Start) -> tuple[str, ...]:
     return f"{found}.", other
 
 
-def _describe_rare_tokens(start: Start, verdict: Verdict) -> str:
+def _describe_rare_tokens(start: Start, verdict: Verdict) -> tuple[str, ...]:
     """Say that a trained vocabulary is too large for its text, unless more text or tokens are needed anyway."""
     tokens, size = start.vocabulary_size, start.corpus_bytes
     if not start.trained_vocabulary or size is None or not SHORTEST_CORPUS <= size < LEAST_BYTES_PER_TOKEN * tokens:
-        return ""
+        return ()
     if "vocab_size" in verdict.changes:
-        return ""
+        return ()
     fitting = fitting_vocabulary(size)
     or_fewer = f", or at most {fitting:,} tokens (--vocab-size {fitting})" if fitting else ""
     return (
         f"The vocabulary is large for the text ({tokens:,} tokens for {format_size(size)}): many tokens occur fewer "
-        "than five times in it, too rarely to be learnt. Give more text, "
-        f"{format_size(LEAST_BYTES_PER_TOKEN * tokens)} or more{or_fewer}."
+        "than five times in it, too rarely to be learnt.",
+        f"Give more text, {format_size(LEAST_BYTES_PER_TOKEN * tokens)} or more{or_fewer}.",
     )
 
 

@@ -55,7 +55,7 @@ def load_lexicon(name: str | Path) -> Lexicon:
         VocabularyError: The tokenizer does not match the model.
         GraftError: The vocabulary of the model cannot be changed.
     """
-    tokenizer, model = load_own_tokenizer(name), load_model(name)
+    model, tokenizer = load_model(name), load_own_tokenizer(name)
     check_fit(model, tokenizer)
     encoder = inner_encoder(model)
     return Lexicon(str(name), tokenizer, model.config, encoder, frozenset(lexical_axes(encoder)))

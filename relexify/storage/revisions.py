@@ -63,8 +63,8 @@ TRAINING_REVISIONS: Mapping[str, int] = MappingProxyType({"scores": SCORES, "tra
 """Revisions that the result of a training depends on, with any number of phases."""
 TASK_REVISIONS: Mapping[str, int] = MappingProxyType({"tasks": TASK_SCORES})
 """Revisions that a score on a task depends on, in addition to those of the model."""
-GRID_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TASK_REVISIONS, "grids": GRIDS})
-"""Revisions that a cell of a grid depends on, in addition to the revision of its method."""
+GRID_REVISIONS: Mapping[str, int] = MappingProxyType({**TASK_REVISIONS, "grids": GRIDS})
+"""Revisions that a cell of a grid depends on, in addition to the revisions of a transfer."""
 RUN_REVISIONS: Mapping[str, int] = MappingProxyType({**TRANSFER_REVISIONS, **TRAINING_REVISIONS})
 """Revisions that the model of a recipe depends on, in addition to those of its methods; tasks have their own."""
 

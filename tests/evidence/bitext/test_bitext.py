@@ -82,7 +82,7 @@ def test_a_line_without_a_tab_is_rejected_with_its_number(tmp_path):
 def test_files_of_unequal_length_are_rejected_with_the_line_where_one_ends(tmp_path, longer, shorter):
     (tmp_path / f"news.{longer}").write_text("a\nb\nc\n")
     (tmp_path / f"news.{shorter}").write_text("a\nb\n")
-    with pytest.raises(InputError, match=rf"news\.{shorter} ends after line 2 and .*news\.{longer} continues"):
+    with pytest.raises(InputError, match=rf"news\.{shorter} ends after line 2, but .*news\.{longer} continues"):
         Bitext.open(str(tmp_path / "news.{en,de}")).ensure_pairs()
 
 

@@ -266,17 +266,17 @@ def test_codes_can_come_from_another_model_of_the_same_vocabulary():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (Compression(k=0), "cut into 0 parts"),
-        (Compression(k=33), "cut into 33 parts"),
-        (Compression(k=2, clusters=19, codes="digits"), "361 codes, too few for 400 tokens: give 20 rows"),
-        (Compression(k=2, clusters=19, equal_size=True), "give 20 rows"),
+        (Compression(k=0), "split into 0 tables"),
+        (Compression(k=33), "split into 33 tables"),
+        (Compression(k=2, clusters=19, codes="digits"), "361 codes, too few for 400 tokens: give each table at least 20 rows"),
+        (Compression(k=2, clusters=19, equal_size=True), "give each table at least 20 rows"),
         (Compression(k=2, clusters=401), "401 rows per table"),
         (Compression(codes="digits", equal_size=True), "leave out one"),
         (Compression(codes="random", equal_size=True), "random codes have no clusters"),
         (Compression(codes="random", codes_from="gpt2"), "random codes do not use a model"),
-        (Compression(codes="drawn"), "choose clustered, digits or random"),
+        (Compression(codes="drawn"), "`codes=drawn` is not possible: choose one of clustered, digits, random"),
         (Compression(seed=-1), "`seed=-1"),
-        (Compression(init="zeros"), "no initialisation"),
+        (Compression(init="zeros"), "`init=zeros` is not possible: choose least-squares or random"),
     ],
 )
 def test_impossible_options_are_rejected_with_a_way_out(options, words):

@@ -43,6 +43,7 @@ def options(tmp_path, cache, monkeypatch):
         dictionary=tmp_path / "dictionary.tsv",
         vocab_size=300,
         vectors=VectorTraining(width=8, epochs=1, minimum_count=1),
+        device="cpu",
     )
 
 

@@ -250,7 +250,7 @@ def test_models_and_options_that_do_not_fit_are_rejected(caplog: pytest.LogCaptu
     narrow = BertForMaskedLM(
         BertConfig(**(SIZES | {"intermediate_size": 48}), vocab_size=TOKENS, max_position_embeddings=24)
     )
-    with pytest.raises(GraftError, match="in one model and"):
+    with pytest.raises(GraftError, match="in one model, but"):
         with_trilayer(source, target=narrow)
     with pytest.raises(InputError, match="`embedding_size` is for a joint vocabulary"):
         with_trilayer(source, target=target, embedding_size=6)
@@ -260,7 +260,7 @@ def test_models_and_options_that_do_not_fit_are_rejected(caplog: pytest.LogCaptu
         with_one_language(with_trilayer(source, ("en", "xx")), "xx")
     other = with_vocabulary(roberta(), TOKENS)
     other.config.pad_token_id = 3
-    with pytest.raises(GraftError, match="padding id, which is 1 in one model and 3"):
+    with pytest.raises(GraftError, match="padding id, which is 1 in one model, but 3"):
         with_trilayer(roberta(), target=other)
     model, big, small = with_trilayer(source, target=target), pico.wordpiece(size=200), pico.wordpiece(["a b"], size=20)
     for tokenizers, language in (((big, small), "source"), ((small, big), "target")):

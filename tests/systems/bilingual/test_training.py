@@ -318,7 +318,7 @@ def test_a_warning_reports_that_the_source_language_is_forgotten(pair_of, caplog
         ({"length": 65}, {}, "`length=65` is more than the 64 tokens"),
         ({}, {"languages": ("en", "en")}, "both languages are called 'en'"),
         ({}, {"corpus": []}, "the text of the language 'de' cannot be used"),
-        ({"plan": "no such"}, {}, "there is no training plan"),
+        ({"plan": "no such"}, {}, "`plan=no such` is not possible: choose one of relexify"),
         ({"optimiser": "sgd"}, {}, "`optimiser=sgd` is not possible: choose"),
         ({"lookahead_alpha": 0.0}, {}, "`lookahead_alpha=0.0"),
     ],

@@ -488,7 +488,7 @@ def test_subsamples_train_tokenizer_and_vectors_on_the_same_part(recipe, tmp_pat
     [
         (("--length", 100_000), ("--length 100000 is",)),
         (("--steps", 0), ("--steps 0 is",)),
-        (("--plan", "embedings"), ("no training plan", "embeddings-first")),
+        (("--plan", "embedings"), ("--plan embedings is not possible", "embeddings-first")),
         (("--set", "precision=half"), ("precision", "bfloat16")),
         (("--batch", 5, "--set", "micro_batch=2"), ("batch of 5", "parts of 2")),
         (("--learning-rate", 0), ("--learning-rate 0",)),

@@ -220,7 +220,7 @@ def test_rows_are_kept_if_the_prior_does_not_help(monkeypatch):
 
 def test_text_and_a_head_are_needed():
     result = grafted("bert")
-    with pytest.raises(InputError, match="no text"):
+    with pytest.raises(InputError, match="the text to count tokens in is empty"):
         add_unigram_prior(result.model, result.tokenizer, [])
     with pytest.raises(InputError, match="no language-modelling head"):
         add_unigram_prior(BertModel(result.model.config), result.tokenizer, LINES)

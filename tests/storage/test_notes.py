@@ -114,7 +114,7 @@ def test_the_verdict_of_another_schema_is_rejected_in_one_sentence(model, edited
     notes = json.loads((model / MARKER).read_text())
     folder = edited(notes | {"verdict": {"start": "poor", "reason": "There is little text. Give more."}})
     with pytest.raises(
-        InputError, match=r"verdict\.finding is missing, and text is expected: .* write the folder again"
+        InputError, match=r"verdict\.finding is missing, but text is expected: .* write the folder again"
     ):
         read_notes(folder)
 

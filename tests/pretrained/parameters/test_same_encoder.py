@@ -39,9 +39,9 @@ def test_the_pooler_of_a_classifier_is_no_part_of_its_encoder(caplog):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"intermediate_size": 48}, r"intermediate\.dense\.bias is \(\d+,\) in en and \(48,\) in xx"),
-        ({"num_hidden_layers": 1}, r"encoder\.layer\.1\..* in en and missing in xx"),
-        ({"num_hidden_layers": 3}, r"encoder\.layer\.2\..* is missing in en and \(.*\) in xx"),
+        ({"intermediate_size": 48}, r"intermediate\.dense\.bias is \(\d+,\) in en, but \(48,\) in xx"),
+        ({"num_hidden_layers": 1}, r"encoder\.layer\.1\..* in en, but missing in xx"),
+        ({"num_hidden_layers": 3}, r"encoder\.layer\.2\..* is missing in en, but \(.*\) in xx"),
         ({"hidden_size": 64, "intermediate_size": 64}, r"do not share an encoder"),
     ],
 )
@@ -58,7 +58,7 @@ def test_lexical_parameters_must_have_the_same_width():
     model, _ = pico.pair("gpt2")
     other = copy.deepcopy(model)
     other.transformer.wte = torch.nn.Embedding(9, 5)
-    with pytest.raises(GraftError, match=r"wte\.weight is \(\d+, \d+\) in one model and \(9, 5\) in the other"):
+    with pytest.raises(GraftError, match=r"wte\.weight is \(\d+, \d+\) in one model, but \(9, 5\) in the other"):
         check_same_encoder(model, other, {"transformer.wte.weight", "lm_head.weight"})
 
 
@@ -66,7 +66,7 @@ def test_positions_must_be_counted_from_the_same_padding_id():
     model, _ = pico.pair("roberta")
     other = copy.deepcopy(model)
     other.config.pad_token_id = 3
-    with pytest.raises(GraftError, match="which is 1 in one model and 3 in the other"):
+    with pytest.raises(GraftError, match="which is 1 in one model, but 3 in the other"):
         check_same_encoder(model, other, lexical_axes(model))
     bert, _ = pico.pair("bert")  # counts positions from 0
     moved = copy.deepcopy(bert)

@@ -417,7 +417,7 @@ def test_a_cache_that_cannot_be_written_is_reported_and_stops_nothing(
     (tmp_path / "file").touch()
     monkeypatch.setenv("RELEXIFY_CACHE", str(tmp_path / "file"))
     packed = pack(Corpus.from_lines(LINES), tokenizer)
-    assert "The cache cannot be written" in caplog.text
+    assert "the cache cannot be written" in caplog.text
     assert (packed.name, packed.tokens.tolist()) == (expected.name, expected.tokens.tolist())
 
 

@@ -248,7 +248,7 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder: Path) -> No
     with pytest.raises(InputError, match=shapes):
         load_model(folder)
     pico.edit_json(folder / "config.json", n_embd=2 * width)
-    with pytest.raises(InputError, match=r"according to the config, …\): check that config.json and the weights belong"):
+    with pytest.raises(InputError, match=r"according to the config, …\): check that config.json and the weights"):
         load_model(folder)
 
 

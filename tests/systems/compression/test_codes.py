@@ -100,7 +100,7 @@ def test_plain_clusters_make_the_last_table_as_large_as_the_largest_cell():
 
 
 def test_bounded_clusters_are_rejected_if_there_are_more_tokens_than_codes():
-    with pytest.raises(InputError, match="2 tables of 3, 3 rows make 9 codes, too few for 10 tokens: give each table at least 4 rows"):
+    with pytest.raises(InputError, match="9 codes, too few for 10 tokens: give each table at least 4 rows"):
         clustered_codes(np.eye(10, dtype=np.float32), 2, 3, equal_size=True)
 
 

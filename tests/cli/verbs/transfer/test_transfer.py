@@ -351,14 +351,14 @@ def test_a_poor_start_is_not_to_be_trained(world, tmp_path):
 def test_a_training_recalls_that_its_transfer_was_a_poor_start(world, transferred, tmp_path):
     relexify("transfer", world.gpt2, tmp_path / "random", *world.text, "--method", "random", "--set", "score=false")
     short = ("--corpus", world.corpus, "--steps", 1, "--batch", 2, "--length", 16, "--set", "report_to=[]")
-    recalled = ("The transfer that it started from was a poor start.", "random uses no evidence")
+    recalled = "The transfer that it started from was a poor start. random uses no evidence"
     for source, is_poor in ((tmp_path / "random", True), (transferred[0], False)):
         output = tmp_path / f"{source.name}-trained"
         outcome = relexify("train", source, output, *short)
         assert outcome.status == 0, outcome.err
-        assert (" ".join(recalled) in " ".join(outcome.out.split())) == is_poor
-        page = (output / "report.html").read_text()
-        assert [page.count(sentence) for sentence in recalled] == [is_poor, is_poor]
+        assert (recalled in " ".join(outcome.out.split())) == is_poor
+        page = re.sub(r"</?b>|</?span[^>]*>", "", (output / "report.html").read_text())
+        assert page.count(recalled) == is_poor
 
 
 def test_text_in_a_file_whose_name_is_not_utf_8_is_used(world, tmp_path):

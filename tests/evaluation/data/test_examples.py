@@ -147,7 +147,7 @@ def test_glue_records_with_the_fields_and_classes_of_the_hub(write, task, record
 @pytest.mark.parametrize(
     ("task", "text", "message"),
     [
-        ("cola", "a\t1\tb\n", "line 1, has 3 columns, cola has 4"),
+        ("cola", "a\t1\tb\n", "line 1, has 3 columns, but cola has 4"),
         ("cola", "a\t2\t\tb\n", "line 1, has the unknown label '2'"),
         ("cola", "", "is empty"),
         ("sst-2", "", "is empty"),

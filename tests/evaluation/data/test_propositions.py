@@ -49,7 +49,7 @@ def test_words_of_scripts_without_spaces_are_not_separated():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (GIFT.replace("\tA2\tA1", "\tA2"), "line 3, has 15 columns; .* each of the 2 predicates"),
+        (GIFT.replace("\tA2\tA1", "\tA2"), "line 3, has 15 columns, but .* each of the 2 predicates"),
         (GIFT.replace("\n2\t", "\n7\t"), "line 2: found word '7', but expected word 2"),
         (GIFT.replace("give.01", "_"), "line 2: the predicate 'gave' has no sense"),
         ("\n\n", "holds no sentences"),

@@ -470,5 +470,5 @@ def test_another_encoder_is_rejected(trained, tmp_path):
     model.config.pad_token_id = 3
     model.save_pretrained(tmp_path / "moved")
     tokenizer.save_pretrained(tmp_path / "moved")
-    with pytest.raises(GraftError, match="padding id, which is 1 in the trained model, but 3"):
+    with pytest.raises(GraftError, match="padding id, which is 1 in the trained model, but 3 in"):
         swap_lexicon(parser, load_lexicon(tmp_path / "moved"))

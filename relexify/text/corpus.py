@@ -45,6 +45,14 @@ class NoText(InputError):
 
 
 @dataclass(frozen=True)
+class _Identity:
+    """The fingerprint of a corpus, and size and time of change of its files when it was computed."""
+
+    fingerprint: str
+    stamps: Mapping[Path, tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Part:
     """A part of a corpus, selected by a hash of each document's text: one side of a split, or a subsample.
 
@@ -128,7 +136,7 @@ class Corpus:
         """Yield the paragraphs in order.
 
         Raises:
-            InputError: A source cannot be read.
+            InputError: A source cannot be read, or is no longer what its fingerprint was computed of.
             NoText: The corpus contains no text.
         """
         empty = True
@@ -136,6 +144,8 @@ class Corpus:
             for line in self._paragraphs(source):
                 empty = False
                 yield line
+        if "_identity" in vars(self):
+            self._check_unchanged()
         if empty:
             # If the corpus has no text even without the selection, these lines raise an error that says so.
             if self.excluded:
@@ -232,7 +242,7 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """Return the sha256 of the content, independent of file names; for a single text file, the file's sha256."""
-        return self._fingerprint
+        return self._identity.fingerprint
 
     def size(self) -> int | None:
         """Return the size of the text in bytes, estimated for a part; None if only reading the text can tell."""
@@ -348,12 +358,29 @@ class Corpus:
         }
 
     @cached_property
-    def _fingerprint(self) -> str:
+    def _identity(self) -> _Identity:
+        stamps = self._stamps()  # first, so that a change while the files are hashed is noticed too
         prints = [source.fingerprint() for source in self.sources]
         prints += [f"without {text.fingerprint()}" for text in self.excluded]
         if len(prints) == 1 and not self.parts:
-            return prints[0]
-        return hashlib.sha256("\n".join([*prints, *map(repr, self.parts)]).encode()).hexdigest()
+            return _Identity(prints[0], stamps)
+        joined = "\n".join([*prints, *map(repr, self.parts)])
+        return _Identity(hashlib.sha256(joined.encode()).hexdigest(), stamps)
+
+    def _stamps(self) -> Mapping[Path, tuple[int, int]]:
+        """Return size and time of change of every file."""
+        states = {source.path: source.path.stat() for source in self.sources if isinstance(source, TextFile)}
+        return {path: (state.st_size, state.st_mtime_ns) for path, state in states.items()}
+
+    def _check_unchanged(self) -> None:
+        """Validate that the text that was just read is the one with the fingerprint: results are cached under that."""
+        before, now = self._identity, self._stamps()
+        if now == before.stamps:
+            return
+        del vars(self)["_identity"]
+        if self.fingerprint() != before.fingerprint:
+            changed = next((path for path in now if now[path] != before.stamps[path]), self.name)
+            raise InputError(f"{changed} has changed while it was read: run the command again when it is complete")
 
     @cached_property
     def _digests(self) -> frozenset[bytes]:

@@ -226,6 +226,28 @@ def test_an_endless_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         list(Corpus.open(file))
 
 
+def test_text_that_is_not_the_one_with_the_fingerprint_is_rejected(tmp_path: Path) -> None:
+    file = write(tmp_path / "text.txt", TEXT.encode())
+    corpus = Corpus.open(file)
+    training, _ = Corpus.open(file).split(2)
+    before = corpus.fingerprint(), training.fingerprint()
+    os.utime(file, ns=(0, 0))
+    assert list(corpus) == PARAGRAPHS, "the time alone says nothing"
+    assert corpus.fingerprint() == before[0]
+    file.write_bytes(TEXT.encode() + b"\nmore\n")
+    for text in (corpus, training):
+        with pytest.raises(InputError, match=r"text\.txt has changed while it was read: run the command again"):
+            list(text)
+    again = Corpus.open(file)
+    assert again.fingerprint() != before[0]
+    lines = iter(again)
+    next(lines)
+    with open(file, "ab") as stream:
+        stream.write(b"still more\n")
+    with pytest.raises(InputError, match="has changed while it was read"):
+        list(lines)
+
+
 @pytest.mark.parametrize("end", ["", "\r", "\n", "\r\n"])
 def test_text_with_carriage_returns_alone_is_not_read_as_one_line(tmp_path: Path, end: str) -> None:
     file = tmp_path / "text.txt"

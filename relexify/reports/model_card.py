@@ -41,8 +41,8 @@ _TASKS = {
 _THIS = "this model"
 _INPUTS = {
     "model": "weights of the source model",
-    "model_settings": "config and tokenizer of the source model",
-    "donor_settings": "config and tokenizer of the donor",
+    "model_settings": "its config and tokenizer",
+    "donor_settings": "settings of the donor",
     "tokenizer": "target tokenizer",
 }
 

@@ -6,7 +6,7 @@ plan, with a growing weight (annealing). A word is always matched by a map that 
 wrong guess cannot confirm itself. The search starts with the most frequent words, whose ranks are most informative, and
 adds more and more words.
 
-The constants below were chosen on the spaces of docs/vectors.md, and on tokens for TreLM; none is from a paper.
+The constants below were chosen on the spaces of docs/results/vectors.md, and on tokens for TreLM; none is from a paper.
 `AdversarialTraining.frequency_map` turns this search off.
 """
 

@@ -21,7 +21,7 @@ class AdversarialTraining:
     Attributes:
         restarts: Largest number of adversarial runs, each from another start; 0 for none.
         frequency_map: First match the most frequent words of both spaces by frequency rank and cosine. Experimental;
-            see docs/vectors.md.
+            see docs/results/vectors.md.
         frequency_words: Number of most frequent words that this match uses; it holds several matrices of that number
             squared.
         frequency_spread: Typical difference between the logarithms of the frequency ranks of a word and its

@@ -25,7 +25,7 @@ from relexify.evidence.vectors.word_vectors import WordVectors
 
 __all__ = ["lookup_normalised"]
 
-_BUCKETS = (1 << 31) - 1  # so many that n-grams of normalised texts hardly ever collide
+_BUCKETS = (1 << 31) - 1  # enough that n-grams of normalised texts hardly ever collide
 _WORDS_AT_ONCE = 1 << 16
 _NEGLIGIBLE = 1e-9  # weight of an n-gram of the normalised text itself: it matters only if no word contains the n-gram
 

@@ -41,7 +41,7 @@ from relexify.storage.shards import Shards
 __all__ = ["train_vectors", "vector_shards"]
 
 _ATTEMPTS = 4  # each with half the learning rate of the previous one
-# So many buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
+# Enough buckets that an untrained n-gram hardly ever shares the bucket of a trained one. Rows are kept only for the
 # buckets in use, so this costs no memory.
 _UNSHARED_BUCKETS = (1 << 31) - 1
 _MOST_NGRAMS = 2_000_000  # rows; if a text has more n-grams, they share rows, as in fastText

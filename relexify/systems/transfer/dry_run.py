@@ -13,7 +13,7 @@ from relexify.evidence.lexicon import BilingualLexicon
 from relexify.grafting import load_own_tokenizer
 from relexify.methods.parts.translations import check_columns, whole_words
 from relexify.methods.registry import METHODS, TRANSLATIONS
-from relexify.pretrained.loading import load_config, load_tokenizer
+from relexify.pretrained.loading import load_config
 from relexify.progress import count_of
 from relexify.storage.files import format_size
 from relexify.systems.transfer.assessment.dictionary import example_entries
@@ -22,6 +22,7 @@ from relexify.systems.transfer.assessment.verdict import KNOWN_LANGUAGE_LENGTH, 
 from relexify.systems.transfer.cost import estimate_before_loading
 from relexify.systems.transfer.options import EVIDENCE_OPTIONS, Transfer, given_translations
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.target import load_chosen_tokenizer
 from relexify.text import Corpus
 from relexify.text.words import split_words, unspaced_runs
 from relexify.tokens import AnyTokenizer, check_vocabulary_size, encoder_of
@@ -47,7 +48,7 @@ def planned_transfer(options: Transfer, evidence: Evidence) -> list[tuple[str, o
     Raises:
         InputError: The model cannot be loaded, the columns of the dictionary are swapped, or the vocabulary is too
             small or too large.
-        VocabularyError: The tokenizer does not belong to the model.
+        VocabularyError: A tokenizer does not belong to its model.
     """
     options = replace(options, device=resolve_device(options.device))
     config, source, method = load_config(options.model), load_own_tokenizer(options.model), METHODS[options.method]
@@ -112,9 +113,8 @@ def _describe_tokenizer(options: Transfer, source: PreTrainedTokenizerFast) -> s
     choice = choose_tokenizer(options)
     if choice.origin == "extended":
         return f"the model's own, with {count_of(options.added_tokens, 'token')} added"
-    if choice.name is not None:
-        load = load_own_tokenizer if choice.origin == "donor" else load_tokenizer
-        return f"the tokenizer of {choice.name}, {len(load(choice.name)):,} tokens"
+    if (chosen := load_chosen_tokenizer(choice)) is not None:
+        return f"the tokenizer of {choice.name}, {len(chosen):,} tokens"
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     return f"trained, {options.vocab_size:,} tokens, or fewer if there is little text"

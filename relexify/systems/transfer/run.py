@@ -16,7 +16,7 @@ from relexify.grafting import Graft, UnigramReport, check_roles, load_own_tokeni
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import check_fit
 from relexify.pretrained.files.weights import bytes_to_write
-from relexify.pretrained.loading import load_model, load_tokenizer, meta_model
+from relexify.pretrained.loading import load_model, meta_model
 from relexify.pretrained.parameters.lexical import count_rows
 from relexify.pretrained.runtime.runnable import check_finite, memory_shortage
 from relexify.pretrained.tokenizers import check_encoding, default_system_prompt
@@ -39,7 +39,12 @@ from relexify.systems.transfer.prior import add_prior, has_prior
 from relexify.systems.transfer.provenance import is_finished, provenance_of
 from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
 from relexify.systems.transfer.tokenizer.extension import assess_extension
-from relexify.systems.transfer.tokenizer.target import known_tokenizer, needed_roles, target_tokenizer
+from relexify.systems.transfer.tokenizer.target import (
+    known_tokenizer,
+    load_chosen_tokenizer,
+    needed_roles,
+    target_tokenizer,
+)
 from relexify.tokens import check_vocabulary_size, vocabulary_of
 
 if TYPE_CHECKING:
@@ -209,9 +214,7 @@ def _load_source(options: Transfer, evidence: Evidence) -> _Source:
     provenance = read_notes(options.model).get("provenance")
     # Tokenizers first, because a large model takes minutes to read.
     source, choice = load_own_tokenizer(options.model), choose_tokenizer(options)
-    # The rows of a donor are used with its tokenizer; of a folder given as tokenizer, only the tokenizer is used.
-    load = load_own_tokenizer if choice.origin == "donor" else load_tokenizer
-    given = None if choice.name is None else load(choice.name)
+    given = load_chosen_tokenizer(choice)
     if choice.origin == "like source":
         check_vocabulary_size(source, options.vocab_size)
     if given is not None and choice.name is not None:

@@ -66,7 +66,7 @@ def keep_marks(backend: Tokenizer, text: str) -> Tokenizer | None:
 
 
 def needs_marks(text: str) -> bool:
-    """Whether a text has so many marks that a tokenizer must not delete them; accents of precomposed letters count."""
+    """Whether a text has enough marks that a tokenizer must not delete them; accents of precomposed letters count."""
     # Normalisers that delete marks decompose letters first.
     decomposed = unicodedata.normalize("NFD", text)
     return _share_of_marks(decomposed) >= _MIN_LATIN_SHARE or _share_of_marks(_LATIN.sub("", decomposed)) >= _MIN_SHARE

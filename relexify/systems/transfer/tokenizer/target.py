@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from relexify.evidence.evidence import Evidence
+from relexify.grafting import load_own_tokenizer
 from relexify.methods.registry import METHODS
 from relexify.pretrained.architecture import architecture_of
 from relexify.pretrained.loading import load_config, load_tokenizer
@@ -13,14 +14,14 @@ from relexify.pretrained.tokenizers import save_tokenizer, train_tokenizer
 from relexify.storage.cache import cached, is_cached
 from relexify.storage.revisions import TOKENIZERS
 from relexify.systems.transfer.options import Transfer, method_options
-from relexify.systems.transfer.tokenizer.choice import choose_tokenizer
+from relexify.systems.transfer.tokenizer.choice import TokenizerChoice, choose_tokenizer
 from relexify.systems.transfer.tokenizer.extension import extend_vocabulary, is_extended
 from relexify.tokens import vocabulary_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-__all__ = ["known_tokenizer", "needed_roles", "target_tokenizer"]
+__all__ = ["known_tokenizer", "load_chosen_tokenizer", "needed_roles", "target_tokenizer"]
 
 _FEW_TOKENS = 0.95
 """Share of the requested tokens below which a trained vocabulary is reported to be small; trainers may miss the number
@@ -31,13 +32,28 @@ _CACHED = "tokenizer"
 logger = logging.getLogger(__name__)
 
 
+def load_chosen_tokenizer(choice: TokenizerChoice) -> PreTrainedTokenizerFast | None:
+    """Load the tokenizer that a choice names; None if it names none, because one is trained or extended.
+
+    The rows of a donor are used with its tokenizer, so that must belong to them. If a model's folder is given as
+    tokenizer, nothing else of it is used.
+
+    Raises:
+        InputError: There is no such tokenizer.
+        VocabularyError: The tokenizer does not belong to the donor.
+    """
+    if choice.name is None:
+        return None
+    return load_own_tokenizer(choice.name) if choice.origin == "donor" else load_tokenizer(choice.name)
+
+
 def target_tokenizer(options: Transfer, source: PreTrainedTokenizerFast, evidence: Evidence) -> PreTrainedTokenizerFast:
     """Load a given tokenizer or that of a donor, or train or extend one on the text; what is trained is cached."""
     choice, train = choose_tokenizer(options), METHODS[options.method].train_tokenizer
     if choice.origin == "extended":
         return extend_vocabulary(options, source, evidence).tokenizer
-    if choice.name is not None:
-        return load_tokenizer(choice.name)
+    if (chosen := load_chosen_tokenizer(choice)) is not None:
+        return chosen
     corpus, size = evidence.corpus, options.vocab_size
     if train is not None:
         trained = train(source, evidence, vocab_size=size, options=method_options(options))

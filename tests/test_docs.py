@@ -26,7 +26,7 @@ from relexify.recipes.file.named import shipped_recipes
 from relexify.recipes.file.settings import apply_settings, list_options
 from relexify.training.options import ADAM, LOOKAHEAD, MUON, PAPERS_BETA1, PAPERS_RATE, Training
 from relexify.training.plan import PLANS
-from relexify.training.rates import EMBEDDING_BETA1
+from relexify.training.rates import AVERAGED_SHARE, OWN_BETA1
 from tests.pages import DOCS, PAGES, ROOT, commands, name_of
 
 RECIPES = list(shipped_recipes().values())
@@ -203,9 +203,10 @@ def test_the_page_on_training_states_the_defaults():
     training = Training()
     for sentence in (
         f"`relexify` decays {training.schedule}ly to {PLANS[training.plan].final_rate * 100:g} % of the peak",
-        f"Adam with β = {PAPERS_BETA1} and {training.beta2} (together with Muon {EMBEDDING_BETA1} and "
-        f"{training.beta2}), ε = {_number(training.epsilon)}, weight decay "
+        f"Adam with β = {PAPERS_BETA1} and {training.beta2}, ε = {_number(training.epsilon)}, weight decay "
         f"{training.weight_decay}, blocks of {training.length} tokens; only the batch is {training.batch} instead of",
+        f"β1 of AdamW is {OWN_BETA1} in this plan",
+        f"a moving average of the weights over about {AVERAGED_SHARE * 100:g} % of the steps",
     ):
         assert sentence in page, sentence
     assert training.evaluation_interval == training.steps // 20  # "a twentieth of all steps"

@@ -19,13 +19,24 @@ from transformers import PreTrainedModel
 from relexify.errors import InputError
 from relexify.pretrained.architecture import architecture_of, hidden_width
 from relexify.progress import ONCE
-from relexify.training.options import ADAM, MUON, OWN_PLAN, PAPERS_RATE, Optimiser, Stage, Training
+from relexify.training.options import (
+    ADAM,
+    FULL_STATE,
+    LOOKAHEAD,
+    MUON,
+    OWN_PLAN,
+    PAPERS_RATE,
+    Optimiser,
+    Stage,
+    Training,
+)
 from relexify.training.plan import PLANS
 from relexify.training.protocol import JointModel, lexical_parameter_names
 
 __all__ = [
     "RateInputs",
     "Rates",
+    "choose_average",
     "choose_optimiser",
     "derive_rates",
     "fill_in_options",
@@ -51,8 +62,13 @@ of a trained model have about `SMALLEST_ROWS` / √width; random rows are smalle
 MASKED_SHARE, SMALLEST_MASKED_ROWS = 0.25, 0.7
 """For encoders: the rate of their inner parameters relative to that of decoders, and `SMALLEST_ROWS`. With the rates of
 decoders, all-MiniLM-L6-v2 predicted masked tokens worse, and was worse to fine-tune."""
-EMBEDDING_BETA1 = 0.8
-"""β1 of AdamW beside Muon."""
+OWN_BETA1 = 0.8
+"""β1 of AdamW, beside Muon and alone."""
+AVERAGED_SHARE = 0.04
+"""Share of the steps that the moving average of the weights is over. The average scores better than the weights while
+the learning rate is high, and as well as them at the end."""
+AVERAGED_PARAMETERS = 1_000_000_000
+"""Most parameters of a model whose weights are averaged by default; an average takes four bytes for each."""
 OTHER_SHARE = 1.25
 """Learning rate of norms, biases and position embeddings (AdamW), relative to that of inner matrices with Muon."""
 TOKENS_PER_STEP, TOKENS_POWER, SMALL_STEPS_POWER = 32_768, 0.5, 0.75
@@ -129,6 +145,25 @@ def choose_optimiser(training: Training, width: int) -> Optimiser:
         return training.optimiser
     is_small = training.plan == OWN_PLAN and training.tokens_per_step < MUON_PAYS_FROM * width
     return ADAM if training.lora_rank or is_small else PLANS[training.plan].optimiser
+
+
+def choose_average(training: Training, parameters: int) -> float | None:
+    """Return the decay of the average of the weights: the given one, or that of the plan; None for no average.
+
+    By default, large models have none, because an average takes as much memory as the weights, nor have trainings with
+    options that save memory. With adapters or Lookahead it was not measured.
+
+    Args:
+        training: The options.
+        parameters: Number of parameters of the model.
+    """
+    if training.average is not None:
+        return training.average or None
+    saves_memory = training.optimiser_state != FULL_STATE or training.inner_precision != "float32"
+    if not _is_own(training) or training.lora_rank or saves_memory or parameters > AVERAGED_PARAMETERS:
+        return None
+    steps = AVERAGED_SHARE * training.steps
+    return 1 - 1 / steps if steps > 1 else None
 
 
 def derive_rates(inputs: RateInputs, optimiser: Optimiser = MUON) -> Rates:
@@ -221,10 +256,18 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
         training: The options, validated, with as many sequences per step as it will have.
         model: The model before training.
     """
+    average = choose_average(training, sum(each.numel() for each in model.parameters()))
+    if average is not None and training.average is None:
+        logger.info(
+            "scores and result are those of a moving average of the weights over about %d steps (`average=0`: none)",
+            round(1 / (1 - average)),
+            extra=ONCE,
+        )
+    training = replace(training, average=average)
     if training.stages:
         stages = tuple(_fill_in_rates(stage, stage.optimiser == MUON, model, training) for stage in training.stages)
         return replace(training, stages=stages)
-    is_own, optimiser = training.plan == OWN_PLAN, choose_optimiser(training, hidden_width(model))
+    is_own, optimiser = _is_own(training), choose_optimiser(training, hidden_width(model))
     if is_own and training.optimiser is None and optimiser == ADAM and not training.lora_rank:
         logger.info(
             "steps of so few tokens are too small for the optimiser Muon, so AdamW trains the inner matrices too",
@@ -232,9 +275,14 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
         )
     has_rates = optimiser == MUON or (is_own and optimiser == ADAM)
     filled = _fill_in_rates(replace(training, optimiser=optimiser), has_rates, model, training)
-    if is_own and optimiser == MUON and training.beta1 is None:
-        filled = replace(filled, beta1=EMBEDDING_BETA1)
+    if is_own and not training.lora_rank and training.beta1 is None:
+        filled = replace(filled, beta1=OWN_BETA1)
     return filled
+
+
+def _is_own(training: Training) -> bool:
+    """Whether relexify's own plan decides what is left open; Lookahead keeps the options of its paper."""
+    return training.plan == OWN_PLAN and not training.stages and training.optimiser != LOOKAHEAD
 
 
 def _make_rates(inner: float, embeddings: float, optimiser: Optimiser) -> Rates:

@@ -14,6 +14,7 @@ from relexify.systems.bilingual.model import BilingualModel
 from relexify.training.options import Stage, Training
 from relexify.training.plan import plan_stages
 from relexify.training.rates import (
+    AVERAGED_PARAMETERS,
     EMBEDDING_RATE,
     INNER_RATE,
     INNER_WIDTH,
@@ -25,6 +26,7 @@ from relexify.training.rates import (
     SMALLEST_ROWS,
     TOKENS_PER_STEP,
     RateInputs,
+    choose_average,
     choose_optimiser,
     derive_rates,
     fill_in_options,
@@ -103,11 +105,45 @@ def test_encoders_are_trained_with_a_quarter_of_the_inner_rate_and_smaller_rando
 
 
 @pytest.mark.parametrize(
-    ("options", "beta1"), [({"optimiser": "muon"}, 0.8), ({"optimiser": "adamw"}, None), ({"plan": "direct"}, None)]
+    ("options", "beta1"),
+    [
+        ({"optimiser": "muon"}, 0.8),
+        ({"optimiser": "adamw"}, 0.8),
+        ({"optimiser": "lookahead"}, None),
+        ({"lora_rank": 2}, None),
+        ({"plan": "direct"}, None),
+    ],
 )
-def test_the_first_moment_of_adam_is_shorter_beside_muon(model, options, beta1):
+def test_the_first_moment_of_adam_is_shorter_in_the_own_plan(model, options, beta1):
     assert fill_in_options(replace(OWN, **options), model).beta1 == beta1
     assert fill_in_options(replace(OWN, beta1=0.7, **options), model).beta1 == 0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "average"),
+    [
+        ({"steps": 250}, 0.9),
+        ({"steps": 1_000}, 0.975),
+        ({"steps": 1_000_000}, 0.999975),
+        ({"steps": 25}, None),
+        ({"steps": 250, "average": 0.5}, 0.5),
+        ({"steps": 250, "average": 0.0}, None),
+        ({"steps": 250, "plan": "direct"}, None),
+        ({"steps": 250, "plan": "direct", "average": 0.5}, 0.5),
+        ({"steps": 250, "lora_rank": 2}, None),
+        ({"steps": 250, "optimiser": "lookahead"}, None),
+        ({"steps": 250, "optimiser_state": "8-bit"}, None),
+        ({"steps": 250, "inner_precision": "bfloat16"}, None),
+    ],
+)
+def test_the_own_plan_averages_the_weights_over_a_share_of_the_steps(model, options, average):
+    assert fill_in_options(replace(OWN, **options), model).average == (average and pytest.approx(average, rel=1e-9))
+
+
+def test_large_models_are_not_averaged_unless_requested():
+    assert choose_average(replace(OWN, steps=250), AVERAGED_PARAMETERS) == 0.9
+    assert choose_average(replace(OWN, steps=250), AVERAGED_PARAMETERS + 1) is None
+    assert choose_average(replace(OWN, steps=250, average=0.5), AVERAGED_PARAMETERS + 1) == 0.5
 
 
 def test_all_lexical_rows_are_measured(model):

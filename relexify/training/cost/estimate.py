@@ -21,6 +21,7 @@ from relexify.training.cost.hardware import MOST_GPUS, USABLE, USED_BANDWIDTH, G
 from relexify.training.cost.stage import Memory, StageCost, stage_costs
 from relexify.training.options import FULL_STATE, Training
 from relexify.training.plan import count_steps
+from relexify.training.rates import choose_average
 from relexify.training.trainable import check_trainable
 
 __all__ = ["Estimate", "estimate"]
@@ -140,6 +141,7 @@ def _estimate(
 ) -> Estimate:
     """Return the cost with the fewest GPUs and the largest micro-batch that fit; if none fit, with the least memory."""
     training = replace(requested, **changes)
+    training = replace(training, average=choose_average(training, model.num_parameters()))
     stages = stage_costs(model, training)
     layouts = _layouts(stages, training, gpus)
     fitting = [layout for layout in layouts if layout.memory.total <= USABLE * gpu.memory]

@@ -220,7 +220,10 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         per_token=_layer_operations(model, found, training) + predicting,
         adapter_traffic=ADAPTER_TRAFFIC * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
         per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
-        traffic=2 * state_bytes + ADAM_TRAFFIC * (trained - sum(muon_sizes)) + MUON_TRAFFIC * sum(muon_sizes),
+        traffic=2 * state_bytes
+        + ADAM_TRAFFIC * (trained - sum(muon_sizes))
+        + MUON_TRAFFIC * sum(muon_sizes)
+        + (0 if training.average is None else trained_bytes),  # read for their average
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
         copies=copied * _BFLOAT16,
         # The vocabulary, the current layer and the next layer

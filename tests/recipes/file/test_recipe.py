@@ -481,7 +481,7 @@ def test_every_shipped_recipe_reads_writes_and_says_how_it_is_run(shipped, write
         assert f"relexify {verb} {name}" in text
         assert recipe.output == current / "runs" / name
         initialises = {"transfer", "trelm", "fresh"} & set(recipe.tables)
-        assert initialises or name in ("minilm-english", "sub-minilm", "sub-smollm2")
+        assert initialises or name in ("minilm-english", "sub-minilm", "sub-minilm-multilingual", "sub-smollm2")
 
 
 def test_a_file_comes_before_a_recipe_of_the_same_name_and_a_folder_does_not(monkeypatch, tmp_path):
@@ -645,6 +645,7 @@ def test_the_recipes_of_tables_score_as_much_text_as_the_tables_say(shipped):
         "minilm-multilingual",
         "sub-minilm",
         "sub-minilm-scratch",
+        "sub-minilm-multilingual",
     ):
         assert shipped[name].tables["training"].held_out_bytes == 100_000, name
     for name in ("trelm-minilm-german", "trelm-minilm-german-separate", "trelm-minilm-multilingual"):
@@ -690,6 +691,15 @@ def test_the_small_recipe_from_scratch_has_the_runs_and_tasks_of_its_paper(shipp
         assert run.changes["compress"] | {"codes_from": None} == runs[run.name] | {"codes_from": None}
         assert run.changes["compress"].get("codes_from", small.model) == small.model
     assert {entry.title for entry in small.tasks} < {entry.title for entry in paper.tasks}
+
+
+def test_the_small_recipe_of_table_4_compresses_and_tests_the_multilingual_encoder(shipped):
+    compressed, source = shipped["sub-minilm-multilingual"], shipped["minilm-multilingual"]
+    assert compressed.model.endswith(Path(source.output).name)
+    assert (compressed.corpus, compressed.held_out) == (source.corpus, source.held_out)
+    assert compressed.tasks[0].files == source.tasks[0].files
+    plain = compressed.compare.runs[0].changes["compress"]
+    assert (plain["k"], plain["clusters"]) == (1, source.tables["transfer"].vocab_size)  # a row for each token
 
 
 @pytest.mark.parametrize(

@@ -307,7 +307,7 @@ def test_gradients_are_summed_in_place_if_no_cuda_graph_keeps_them():
 )
 def test_speed_and_memory_are_those_measured_on_an_h200(shape, training_plan, speed, gibibytes, tolerance):
     config = {"smollm2": SMOLLM2, "1.68 billion": WIDE}[shape]
-    found = estimate(shaped(config), Training(plan=training_plan))[0]
+    found = estimate(shaped(config), Training(plan=training_plan, average=0.0))[0]
     assert found.tokens_per_second == pytest.approx(speed, rel=0.03)
     assert found.memory.total == pytest.approx(gibibytes * 2**30, rel=tolerance)
     assert (found.gpus, found.micro_batch, found.is_sharded) == (1, 64, False)
@@ -318,7 +318,9 @@ def test_adapters_take_the_time_that_was_measured_on_an_h200_whatever_the_width(
     wide = LlamaConfig(**{**WIDE.to_dict(), "vocab_size": SMOLLM2.vocab_size})
     narrow = estimate(shaped(SMOLLM2), Training(lora_rank=16))[0]
     assert narrow.tokens_per_second == pytest.approx(338_412, rel=0.02)
-    whole, adapted = (estimate(shaped(wide), Training(batch=16, lora_rank=rank), gpus=1)[0] for rank in (None, 16))
+    whole, adapted = (
+        estimate(shaped(wide), Training(batch=16, lora_rank=rank, average=0.0), gpus=1)[0] for rank in (None, 16)
+    )
     # With 16 sequences per step, both are estimated too high, by as much.
     errors = whole.tokens_per_second / 47_468, adapted.tokens_per_second / 56_819
     assert errors[1] == pytest.approx(errors[0], abs=0.02)
@@ -424,6 +426,14 @@ def test_only_savings_that_the_training_allows_are_estimated(options):
     found = estimates(shaped(SMOLLM2), Training(**options))
     halved = ("inner_precision", "checkpoint_activations")
     assert list(found) == [(), ("checkpoint_activations",), halved, ("optimiser_state", *halved)]
+
+
+def test_an_average_takes_as_much_memory_as_the_trained_parameters():
+    averaged, plain = (estimate(shaped(SMOLLM2), Training(average=decay))[0] for decay in (None, 0.0))
+    assert averaged.memory.optimiser - plain.memory.optimiser == 4 * plain.trained
+    assert averaged.seconds > plain.seconds
+    wide, without = (estimate(shaped(WIDE), Training(average=decay))[0] for decay in (None, 0.0))
+    assert wide == without  # too large to be averaged by default
 
 
 def test_impossible_estimates_are_rejected():

@@ -12,7 +12,8 @@ and text are the same for all options, so the bits per byte of held-out text at 
 with 8 bits cost (`--states`, which needs bitsandbytes).
 
 Printed are tokens per second and peak memory of the GPU, estimated and measured, and their ratios. On a CPU, estimates
-are those for an H200, so only `measured` says something. Paged moments are in memory that torch does not count.
+are those for an H200, so only `measured` says something. Paged moments are in memory that torch does not count. There
+is no average of the weights, which only some of the options would have by default.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def measure(shape: str, plan: str, rank: int, state: str, options: argparse.Name
     model = folder / shape
     given = ["--batch", str(options.batch), "--length", str(options.length), "--plan", plan]
     given += ["--set", f"lora_rank={rank}"] * (rank > 0)
-    given += ["--set", f"optimiser_state={state}"]
+    given += ["--set", f"optimiser_state={state}", "--set", "average=0"]
     found = relexify(folder, "estimate", model, "--measure", *given)
     estimated, measured = found["estimates"][0], found["measured"]
     speed = estimated["tokens"] / estimated["seconds"]

@@ -42,7 +42,7 @@ PRIORS = 3
 """Unigram priors."""
 SCORES = 3
 """Bits per byte and perplexity."""
-TRAININGS = 5
+TRAININGS = 6
 """Models that were trained on text."""
 TASK_SCORES = 6
 """Scores on tasks, by fine-tuning, parsing and probing."""

@@ -112,8 +112,9 @@ class Training:
         lookahead_steps: k of Lookahead: steps of Adam between two updates of the slow weights.
         lookahead_alpha: α of Lookahead: how far the slow weights move towards the fast ones.
         average: Decay of a moving average of the weights, such as 0.99, which is scored and kept instead of the
-            weights; 0 for none. Default: in the plan `relexify`, for models of up to a billion parameters, an average
-            over about 4 % of the steps; otherwise 0.
+            weights; 0 for none. Default: in the plan `relexify`, over about 4 % of the steps, and 0 for models of more
+            than a billion parameters, with adapters, Lookahead, `inner_precision` or `optimiser_state`, and for fewer
+            than 50 steps; 0 in other plans.
         weight_decay: Weight decay of all parameters but biases and norms.
         beta1: β1 of Adam; default: 0.9, or 0.8 in the plan `relexify` without adapters.
         beta2: β2 of Adam.
@@ -273,7 +274,7 @@ def check_training(training: Training) -> None:  # noqa: PLR0912 (one check afte
     check_positive("most_epochs", training.most_epochs)
     check_positive("lookahead_alpha", training.lookahead_alpha, 1)
     if training.average is not None and not 0 <= training.average < 1:
-        raise InputError(f"`average={training.average}` is not a decay: give a number from 0 (no average) to 1")
+        raise InputError(f"`average={training.average}` is not a decay: give 0 for no average, or a number below 1")
     check_positive("lora_alpha", training.lora_alpha)
     if training.lora_variant != LORA and not training.lora_rank:
         raise InputError(f"`lora_variant={training.lora_variant}` has no effect without adapters: give `lora_rank`")

@@ -1,9 +1,9 @@
 """Derive what a training's options leave open from the model, the size of a step and the amount of text.
 
-All constants of relexify's own plan are here. The rates were found with SmolLM2-135M-Instruct (width 576, embeddings
-with a root mean square of 0.083) and steps of 64 × 512 tokens, those of encoders with all-MiniLM-L6-v2 (width 384,
-0.037) and steps of 256 × 128. The rules carry them over to other models, steps and texts; of these, smaller steps on
-less text and a smaller decoder have been tested.
+All constants of relexify's own plan are here; whoever changes one raises `TRAININGS` in `storage/revisions.py`. The
+rates were found with SmolLM2-135M-Instruct (width 576, embeddings with a root mean square of 0.083) and steps of 64 ×
+512 tokens, those of encoders with all-MiniLM-L6-v2 (width 384, 0.037) and steps of 256 × 128. The rules carry them over
+to other models, steps and texts; of these, smaller steps on less text and a smaller decoder have been tested.
 """
 
 from __future__ import annotations
@@ -147,23 +147,23 @@ def choose_optimiser(training: Training, width: int) -> Optimiser:
     return ADAM if training.lora_rank or is_small else PLANS[training.plan].optimiser
 
 
-def choose_average(training: Training, parameters: int) -> float | None:
-    """Return the decay of the average of the weights: the given one, or that of the plan; None for no average.
+def choose_average(training: Training, parameters: int) -> float:
+    """Return the decay of the average of the weights: the given one, or that of the plan; 0 for no average.
 
     By default, large models have none, because an average takes as much memory as the weights, nor have trainings with
-    options that save memory. With adapters or Lookahead it was not measured.
+    moments in 8 bits or inner parameters in bfloat16. With adapters or Lookahead it was not measured.
 
     Args:
         training: The options.
         parameters: Number of parameters of the model.
     """
     if training.average is not None:
-        return training.average or None
-    saves_memory = training.optimiser_state != FULL_STATE or training.inner_precision != "float32"
-    if not _is_own(training) or training.lora_rank or saves_memory or parameters > AVERAGED_PARAMETERS:
-        return None
+        return training.average
+    is_full = training.optimiser_state == FULL_STATE and training.inner_precision == "float32"
     steps = AVERAGED_SHARE * training.steps
-    return 1 - 1 / steps if steps > 1 else None
+    if not _is_own(training) or training.lora_rank or not is_full or parameters > AVERAGED_PARAMETERS or steps < 2:
+        return 0.0
+    return 1 - 1 / steps
 
 
 def derive_rates(inputs: RateInputs, optimiser: Optimiser = MUON) -> Rates:
@@ -257,7 +257,7 @@ def fill_in_options(training: Training, model: PreTrainedModel) -> Training:
         model: The model before training.
     """
     average = choose_average(training, sum(each.numel() for each in model.parameters()))
-    if average is not None and training.average is None:
+    if average and training.average is None:
         logger.info(
             "scores and result are those of a moving average of the weights over about %d steps (`average=0`: none)",
             round(1 / (1 - average)),

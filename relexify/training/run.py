@@ -218,14 +218,18 @@ def _announce(seconds: float | None, steps: int) -> None:
 
 
 def _bytes_to_write(job: TrainingJob, stages: Sequence[Stage], training: Training) -> int:
-    """Return about how many bytes the result and one checkpoint take, with at least one moment of what is trained."""
+    """Return about how many bytes the result and one checkpoint take.
+
+    Of the optimiser's state, at least one moment of what is trained is counted, and its average if there is one.
+    """
     weights = dict(job.model.named_parameters())
     needed: int = sum(each.nbytes + each.numel() * job.dtype.itemsize for each in weights.values())
-    if training.lora_rank or training.optimiser_state != FULL_STATE:
+    if training.lora_rank:
         return needed
+    kept = bool(training.average) + (training.optimiser_state == FULL_STATE)
     trained = [trained_names(job.model, stage.trains) & weights.keys() for stage in stages]
-    moment: int = max(sum(weights[name].nbytes for name in names) for names in trained)
-    return needed + moment
+    most: int = max(sum(weights[name].nbytes for name in names) for names in trained)
+    return needed + kept * most
 
 
 def _remove_damaged_stages(work: Path) -> None:

@@ -268,16 +268,19 @@ def test_a_full_disk_is_reported_with_the_last_good_checkpoint_and_the_run_resum
     assert_same_bits(run.train().output, uninterrupted)
 
 
-def test_a_disk_without_room_for_model_and_checkpoint_is_rejected_before_training(run_of, monkeypatch):
-    run = run_of()
+@pytest.mark.parametrize(("average", "copies"), [(0.0, 3), (0.5, 4)])
+def test_a_disk_without_room_for_model_and_checkpoint_is_rejected_before_training(
+    run_of, monkeypatch, average, copies
+):
+    run, training = run_of(), replace(TRAINING, average=average)
     model = sum(parameter.nbytes for parameter in load_model(run.source).parameters())
-    disk = SimpleNamespace(total=10**9, free=3 * model - 1)
+    disk = SimpleNamespace(total=10**9, free=copies * model - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: disk)
     with pytest.raises(OutputError, match=r"needs about [\d.]+ kB, but its disk has [\d.]+ kB free: free some space"):
-        run.train()
+        run.train(training)
     assert not run.work().exists()
     disk.free += 1
-    run.train(replace(TRAINING, steps=1))
+    run.train(replace(training, steps=1))
 
 
 def test_text_that_is_only_held_out_text_is_rejected(run_of):

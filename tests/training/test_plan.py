@@ -124,7 +124,7 @@ INVALID = {
         r"`precision=half` is not possible: choose one of auto, float32, bfloat16",
     ),
     "parts": (Training(batch=64, micro_batch=24), r"batch of 64 cannot be cut into parts of 24"),
-    "average": (Training(average=1.0), r"`average=1.0` is not a decay: give a number from 0"),
+    "average": (Training(average=1.0), r"`average=1.0` is not a decay: give 0 for no average, or a number below 1"),
     "embedding rate": (Training(embedding_learning_rate=0.0), r"`embedding_learning_rate=0.0` is not possible"),
     "unused rate": (
         Training(optimiser="lookahead", embedding_learning_rate=1e-3),

@@ -117,7 +117,7 @@ def test_a_bilingual_model_has_its_own_text_of_the_source_language(run_of):
         train_bilingual(run.source, other.source, run.output(), run.corpus, run.corpus, training, **texts)
 
 
-@pytest.mark.parametrize("options", [{}, {"plan": "embeddings-only", "average": 0.9, "warmup": 0.0}])
+@pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"plan": "embeddings-only", "average": 0.9, "warmup": 0.0}])
 def test_the_rows_of_the_source_are_kept_bit_for_bit_while_others_are_trained(run_of, tmp_path, options):
     run = run_of("llama untied")
     folder = shutil.copytree(run.source, tmp_path / "extended")

@@ -27,6 +27,7 @@ from relexify.training.trainable import check_trainable
 __all__ = ["Estimate", "estimate"]
 
 SAVINGS: tuple[Mapping[str, Any], ...] = (
+    {"average": 0.0},
     {"checkpoint_activations": True},
     {"inner_precision": "bfloat16", "checkpoint_activations": True},
     {"optimiser_state": "8-bit", "inner_precision": "bfloat16", "checkpoint_activations": True},
@@ -104,6 +105,10 @@ def estimate(
     ways: list[Mapping[str, Any]] = [{}]
     for saving in SAVINGS:
         changes = {name: value for name, value in saving.items() if getattr(training, name) == getattr(Training, name)}
+        if not choose_average(training, shaped.num_parameters()):
+            changes.pop("average", None)
+        elif not choose_average(replace(training, **changes), shaped.num_parameters()):
+            changes["average"] = 0.0  # these options turn it off, which saves memory too
         if changes in ways:
             continue
         with suppress(InputError):  # skip options that are not possible for this model

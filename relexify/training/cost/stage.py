@@ -223,7 +223,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         traffic=2 * state_bytes
         + ADAM_TRAFFIC * (trained - sum(muon_sizes))
         + MUON_TRAFFIC * sum(muon_sizes)
-        + (0 if training.average is None else trained_bytes),  # read for their average
+        + (trained_bytes if training.average else 0),  # read for their average
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
         copies=copied * _BFLOAT16,
         # The vocabulary, the current layer and the next layer
@@ -337,7 +337,7 @@ def _optimiser_bytes(
     """Return the bytes of the moments, with or without paged moments, and of the average of all trained parameters."""
     muon_bytes = sum(bytes_of[matrix.name] for matrix in found.orthogonalised)
     states = muon_bytes  # its momentum
-    if training.average is not None:
+    if training.average:
         states += trained_bytes
     if training.optimiser_state == FULL_STATE:
         moments = 3 if stage.optimiser == LOOKAHEAD else 2  # two moments of Adam; Lookahead adds slow weights

@@ -161,7 +161,7 @@ def evaluated_steps(training: Training, stage: Stage, steps_before: int) -> froz
 def stage_callbacks(training: Training, folder: Path, is_last: bool) -> list[TrainerCallback]:
     """Return callbacks for averages, patience (in the last stage) and reports (in the main process)."""
     callbacks: list[TrainerCallback] = []
-    if training.average is not None:
+    if training.average:
         callbacks.append(WeightAverage(training.average))
     if training.patience is not None and is_last:
         callbacks.append(EarlyStoppingCallback(training.patience))

@@ -144,7 +144,7 @@ def train_stage(
             [*keeping, *stage_callbacks(training, folder, is_last), monitor],
             optimiser=stage_optimiser(model, stage, training, arguments),
             captured=is_captured,
-            is_averaged=training.average is not None,
+            is_averaged=bool(training.average),
             snapshots=snapshots,
             snapshot_steps={step - steps_before: step for step in training.snapshots},
         )
@@ -229,7 +229,7 @@ def _finish_model(
     if training.checkpoint_activations:
         model.gradient_checkpointing_disable()
     has_best = trainer.args.load_best_model_at_end and trainer.state.best_model_checkpoint is not None
-    if training.average is not None and not has_best:  # the model of a checkpoint is an average already
+    if training.average and not has_best:  # the model of a checkpoint is an average already
         swap_averages(trainer.optimizer)
     if adapters is not None and (training.lora_merged or not is_last):
         adapters.merge()

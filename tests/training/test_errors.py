@@ -269,9 +269,7 @@ def test_a_full_disk_is_reported_with_the_last_good_checkpoint_and_the_run_resum
 
 
 @pytest.mark.parametrize(("average", "copies"), [(0.0, 3), (0.5, 4)])
-def test_a_disk_without_room_for_model_and_checkpoint_is_rejected_before_training(
-    run_of, monkeypatch, average, copies
-):
+def test_a_disk_without_room_for_model_and_checkpoint_is_rejected_before_training(run_of, monkeypatch, average, copies):
     run, training = run_of(), replace(TRAINING, average=average)
     model = sum(parameter.nbytes for parameter in load_model(run.source).parameters())
     disk = SimpleNamespace(total=10**9, free=copies * model - 1)

@@ -31,6 +31,7 @@ from transformers import PreTrainedModel
 
 from relexify.pretrained.architecture import LayerSizes, architecture_of, hidden_width, layer_sizes
 from relexify.training.engine.freezing import trained_names
+from relexify.training.engine.optimisers.average import update_interval
 from relexify.training.engine.optimisers.groups import parameter_groups
 from relexify.training.engine.optimisers.muon import CHUNK as MUON_CHUNK
 from relexify.training.engine.optimisers.muon import POLYNOMIALS
@@ -206,6 +207,7 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
     if inner_bytes != _BFLOAT16:
         copied += sum(matrix.numbers for matrix in found.matrices)
 
+    average_bytes = trained_bytes if training.average else 0
     muon_sizes = [matrix.numbers for matrix in found.orthogonalised]
     trained = sum(found.sizes[name] for name in found.trained_parameters) + found.adapters
     state_bytes, resident_bytes = (
@@ -220,10 +222,10 @@ def stage_cost(model: PreTrainedModel, stage: Stage, training: Training) -> Stag
         per_token=_layer_operations(model, found, training) + predicting,
         adapter_traffic=ADAPTER_TRAFFIC * sum(matrix.inputs + matrix.outputs for matrix in found.adapted),
         per_step=sum(matrix.muon_operations for matrix in found.orthogonalised),
-        traffic=2 * state_bytes
+        traffic=2 * (state_bytes - average_bytes)
         + ADAM_TRAFFIC * (trained - sum(muon_sizes))
         + MUON_TRAFFIC * sum(muon_sizes)
-        + (trained_bytes if training.average else 0),  # read for their average
+        + 3 * average_bytes / update_interval(training.average or 0.0),  # read with the parameters, and written
         weights=sum(bytes_of.values()) + found.adapters * _FLOAT32,
         copies=copied * _BFLOAT16,
         # The vocabulary, the current layer and the next layer

@@ -1,11 +1,12 @@
 """A moving average of the weights, which is scored and kept instead of the weights themselves.
 
-    average ← d average + (1 − d) weights,    d = min(decay, (1 + step) / (10 + step))
+    average ← dᵏ average + (1 − dᵏ) weights,    d = min(decay, (1 + step) / (10 + step))
 
-after every step. d is smaller in the first steps, so that the average does not remain at the start; after the first
-one, the average is the weights. The averages are part of the optimiser state, so that checkpoints contain them. A
-checkpoint has the averages as its model, because the best checkpoint may become the result, and the weights in their
-place in the optimiser state.
+after every k-th step. d is smaller in the first steps, so that the average does not remain at the start; after the
+first one, the average is the weights. k is a fifth of the steps that the average is over, 1 / (1 − decay): consecutive
+weights differ little, and every update reads and writes the whole model. The averages are part of the optimiser state,
+so that checkpoints contain them. A checkpoint has the averages as its model, because the best checkpoint may become the
+result, and the weights in their place in the optimiser state.
 """
 
 from __future__ import annotations
@@ -17,20 +18,28 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["WeightAverage", "averaged_weights", "keep_averages", "swap_averages"]
+__all__ = ["WeightAverage", "averaged_weights", "keep_averages", "swap_averages", "update_interval"]
 
 _AVERAGE = "average"
+_UPDATES = 5
+"""Updates of an average in as many steps as it is over."""
+
+
+def update_interval(decay: float) -> int:
+    """Return the number of steps between two updates of an average."""
+    return max(1, round(1 / (1 - decay) / _UPDATES))
 
 
 class WeightAverage(TrainerCallback):  # type: ignore[misc]
-    """Updates the averages after every step.
+    """Updates the averages after every few steps.
 
     Args:
-        decay: The share of the old average in the new one, after the first steps.
+        decay: The share of the old average in the new one, for each step after the first ones.
     """
 
     def __init__(self, decay: float) -> None:
         self.decay = decay
+        self.interval = update_interval(decay)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
@@ -43,7 +52,9 @@ class WeightAverage(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
     ) -> None:
         """Move the averages towards the weights."""
-        decay = min(self.decay, (1 + state.global_step) / (10 + state.global_step))
+        if state.global_step % self.interval:
+            return
+        decay = min(self.decay, (1 + state.global_step) / (10 + state.global_step)) ** self.interval
         if state.global_step == 0:  # other callbacks have changed the weights since the averages were created
             decay = 0.0
         states = rest["optimizer"].state

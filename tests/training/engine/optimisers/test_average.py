@@ -22,18 +22,20 @@ def measured(result: TrainingResult) -> float:
     return language_model_scores(model, AutoTokenizer.from_pretrained(result.output), HELD_OUT, window=LENGTH)[0].value
 
 
-def test_the_average_is_that_of_the_equation_and_the_weights_return():
+@pytest.mark.parametrize(("decay", "interval"), [(0.5, 1), (0.9, 2), (0.98, 10)])
+def test_the_average_is_that_of_the_equation_and_the_weights_return(decay, interval):
     weight = torch.nn.Parameter(torch.zeros(3))
     optimiser = torch.optim.AdamW([weight], lr=0.1)
     keep_averages(optimiser)
-    average, expected = WeightAverage(0.5), None
-    for step in range(20):
+    average, expected = WeightAverage(decay), None
+    for step in range(25):
         weight.grad = torch.randn(3, generator=torch.Generator().manual_seed(step))
         optimiser.step()
         average.on_optimizer_step(None, TrainerState(global_step=step), None, optimizer=optimiser)
-        decay = min(0.5, (1 + step) / (10 + step))
+        share = min(decay, (1 + step) / (10 + step)) ** interval
         now = weight.detach().clone()
-        expected = now if expected is None else decay * expected + (1 - decay) * now
+        if step % interval == 0:
+            expected = now if expected is None else share * expected + (1 - share) * now
         with averaged_weights(optimiser):
             torch.testing.assert_close(weight.detach(), expected)
         assert torch.equal(weight, now)
